@@ -17,7 +17,7 @@ INTERNALS = re.compile(
     r"(?!InternalRow\b|util\.ArrayData\b|analysis\.(?:NoSuch\w+|\w+AlreadyExistsException|NonEmptyNamespaceException)\b)"
 )
 
-MOST_USERS_OF_INTERNALS = 15
+USERS_OF_INTERNALS = ["io/lancespark/python/LancePython.java", "io/lancespark/python/LanceRunner.java"]
 
 
 def without_comments_and_texts(source: str) -> str:
@@ -86,7 +86,7 @@ def test_internals_of_spark_are_behind_compat() -> None:
         for path in build.sources()
         if "compat" not in path.parts and INTERNALS.search(without_comments_and_texts(path.read_text(encoding="utf-8")))
     ]
-    assert len(users) <= MOST_USERS_OF_INTERNALS, users
+    assert sorted(users) == USERS_OF_INTERNALS
 
 
 @pytest.mark.parametrize(

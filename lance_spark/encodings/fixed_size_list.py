@@ -140,10 +140,6 @@ class FixedSizeList(MiniBlockEncoding, PerValueEncoding):
             else items._replace(items=self.items_per_value)
         )
 
-    def _of_lists(self, items: Flat) -> Flat:
-        """The encoding of the same bytes, as values of the width of a list."""
-        return Flat(items.bits_per_value * self.items_per_value)
-
     def decode_values(self, block: FixedWidthBlock | VariableWidthBlock) -> FixedSizeListBlock:
         if not isinstance(block, FixedWidthBlock) or block.bits_per_value % 8:
             raise CorruptFileError("fixed_size_list: the page does not hold whole bytes of equal width")

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from lance_spark.errors import InvalidInputError, NotFoundError, UnsupportedFeatureError
 from lance_spark.expr.nodes import Expr
+from lance_spark.namespace.catalog_table import CatalogTable
 from lance_spark.partitioned import columns as column_changes
 from lance_spark.partitioned import history
 from lance_spark.partitioned.change_feed import plan_range
@@ -27,6 +28,7 @@ from lance_spark.partitioned.save import (
     PartitionBy,
     create_partitioned,
 )
+from lance_spark.partitioned.spec import is_partitioned
 from lance_spark.partitioned.table import (
     PartitionedTable,
     PlannedTable,
@@ -36,7 +38,7 @@ from lance_spark.partitioned.table import (
 )
 from lance_spark.schema.arrow import with_metadata_entries
 from lance_spark.schema.field import LanceSchema
-from lance_spark.storage.paths import UriOrPath
+from lance_spark.storage.paths import UriOrPath, absolute_uri, uri_text
 from lance_spark.table.access import open_dataset
 from lance_spark.table.blobs.blob_verbs import BlobVerbs
 from lance_spark.table.change_feed.change_feed import ChangeFeed, FeedColumns
@@ -365,7 +367,7 @@ class PartitionedDataset(
 
 
 def with_verbs(table: Dataset | PartitionedTable) -> Dataset | PartitionedDataset:
-    """The same version, of a table of either kind, with its verbs."""
+    """A version of a table of either kind, with its verbs."""
     return table if isinstance(table, Dataset) else PartitionedDataset.of(table)
 
 
@@ -412,8 +414,13 @@ def find_partitioned_table(
     storage_options: Mapping[str, str] | None = None,
 ) -> PartitionedDataset | None:
     """Opens a version as `open_partitioned_dataset`; None if there is no partitioned table at `root`."""
-    if not is_partitioned_table(root, storage_options):
+    root = absolute_uri(uri_text(root))
+    catalog = CatalogTable(root, storage_options)
+    newest = catalog.load()
+    if not is_partitioned(newest.properties):
         return None
+    if version is None and tag is None and timestamp is None:
+        return PartitionedDataset(root, storage_options, catalog, newest)
     return open_partitioned_dataset(
         root, version=version, tag=tag, timestamp=timestamp, storage_options=storage_options
     )

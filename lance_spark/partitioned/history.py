@@ -80,8 +80,8 @@ def _measured(table: PartitionedTable, numbers: Sequence[int]) -> dict[int, _Par
     for start in range(0, len(numbers), _AT_ONCE):
         batch = numbers[start : start + _AT_ONCE]
         loaded = dict(zip(batch, overlapped(lambda number: _partitions(table, number), batch, _AT_ONCE), strict=True))
-        with_operation_name = {number: items for number, items in loaded.items() if items is not None}
-        chosen = _within_limit(with_operation_name, measured)
+        opened = {number: items for number, items in loaded.items() if items is not None}
+        chosen = _within_limit(opened, measured)
         new = {key: item for items in chosen.values() for key, item in items.items() if key not in measured}
         measured.update(_measured_partitions(table, new, measured))
         for number, items in chosen.items():
@@ -89,18 +89,18 @@ def _measured(table: PartitionedTable, numbers: Sequence[int]) -> dict[int, _Par
             complete = {location: part for location, part in parts.items() if part is not None}
             if len(complete) == len(parts):
                 by_version[number] = complete
-        if len(chosen) < len(with_operation_name):
+        if len(chosen) < len(opened):
             break
     return by_version
 
 
 def _within_limit(
-    with_operation_name: Mapping[int, Mapping[NamedVersion, Partition]], known: Mapping[NamedVersion, object]
+    opened: Mapping[int, Mapping[NamedVersion, Partition]], known: Mapping[NamedVersion, object]
 ) -> dict[int, Mapping[NamedVersion, Partition]]:
     """The newest of some versions, for which no more than `MAX_MANIFESTS` manifests are read in all."""
     chosen: dict[int, Mapping[NamedVersion, Partition]] = {}
     needed = set(known)
-    for number, items in with_operation_name.items():
+    for number, items in opened.items():
         needed.update(items)
         if len(needed) > MAX_MANIFESTS:
             break

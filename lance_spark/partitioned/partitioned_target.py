@@ -8,6 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from lance_spark.cached import cached_property
 from lance_spark.errors import IncompatibleConflictError, UnsupportedFeatureError
 from lance_spark.expr.nodes import Expr
 from lance_spark.file.writable import require_writable
@@ -85,7 +86,7 @@ class PartitionedTarget(WriteTarget[PartitionedTable]):
 
     def __getstate__(self) -> dict[str, Any]:
         # Tasks open the version if they need it.
-        return {**self.__dict__, "_opened": None}
+        return {name: value for name, value in self.__dict__.items() if name != "version"} | {"_opened": None}
 
     @property
     def uri(self) -> str:
@@ -114,16 +115,14 @@ class PartitionedTarget(WriteTarget[PartitionedTable]):
 
     @property
     def committed_nanos(self) -> int:
-        dataset = self.version.catalog_version.dataset
-        assert dataset is not None, "a partitioned table has a manifest"
-        return dataset.manifest.timestamp_nanos
+        return self.version.versions_manifest.timestamp_nanos
 
     @property
     def read_schema(self) -> pa.Schema:
         table = self.version
         return to_arrow_schema(with_blob_descriptors(table.lance_schema, table.file_version, with_source=True))
 
-    @property
+    @cached_property
     def version(self) -> PartitionedTable:
         """The version, with the columns and specs that it is to get."""
         if self._opened is not None:
@@ -219,6 +218,8 @@ class PartitionedTarget(WriteTarget[PartitionedTable]):
         return result
 
     def check_of(self, reads: Sequence[ReadRows]) -> Check | None:
+        if not reads:
+            return None
         table = self.version
         return partition_check_of(table.base if isinstance(table, PlannedTable) else table, reads)
 

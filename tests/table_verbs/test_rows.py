@@ -7,7 +7,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from lance_spark.errors import CommitConflictError, InvalidInputError, NotFoundError
+from lance_spark.errors import CommitConflictError, InvalidInputError, NotFoundError, StorageError
+from lance_spark.table.row_level import write_target
 from tests.table_verbs.kinds import ROWS, Kind, content, table_of
 
 KEYED = pa.schema([("id", pa.int64()), ("v", pa.int32())])
@@ -296,3 +297,15 @@ def test_verb_keeps_message_and_properties(dataset: Any, verb: str, arguments: t
     made = getattr(dataset, verb)(*arguments, commit_message="why", transaction_properties={"job": "7"})
     entry = made.versions(1)[0]
     assert (entry.version, entry.message, entry.properties) == (made.version, "why", {"job": "7"})
+
+
+def test_a_lost_update_lists_no_files(kind: Kind, dataset: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A store that fails to list must not hide the conflict, after which the update runs again."""
+
+    def fail(*_arguments: Any, **_options: Any) -> None:
+        raise StorageError("no listing")
+
+    monkeypatch.setattr(write_target, "remove_job_files", fail)
+    dataset.update({"v": "v + 1"}, where="id = 1")
+    made = dataset.update({"v": "v * 2"}, where="id = 1")
+    kind.check(made, [(1, "a", 22), *without(1)])

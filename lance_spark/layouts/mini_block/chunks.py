@@ -95,7 +95,7 @@ class ChunkTable:
         return cls(*table)
 
     def at(self, starts: Int64Array) -> ChunkTable:
-        """The same chunks with other starts (int64[n])."""
+        """A copy with other starts (int64[n])."""
         return ChunkTable(*np.array([self.pages, starts, self.sizes, self.num_values, self.ends], np.int64))
 
     @property

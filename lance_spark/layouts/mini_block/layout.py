@@ -261,7 +261,11 @@ def read_mini_blocks(layouts: Sequence[MiniBlockLayout], pages: Sequence[Page], 
     if picker is not None:
         places = np.full(len(table), -1, np.int64)
         places[chosen] = starts.bases[starts.owners] + starts.offsets
-        array = picker.at(places).pick(starts.data, rows.indices())
+        try:
+            array = picker.at(places).pick(starts.data, rows.indices())
+        except CorruptFileError:
+            # Decoding reads lists of too many slots, and says what is wrong with damaged chunks.
+            array = None
         if array is not None:
             return array
     return decoder.rows(rows, touched, starts)

@@ -128,7 +128,7 @@ class Picker:
         return tables + held + (0 if self.dictionary is None else int(self.dictionary.values.nbytes))
 
     def at(self, starts: Int64Array) -> Picker:
-        """The same pages in other memory, in which their chunks begin at `starts` (int64[chunks])."""
+        """A copy over other memory, in which the chunks begin at `starts` (int64[chunks])."""
         return replace(self, table=self.table.at(starts))
 
     def pick(self, data: pa.Buffer, rows: Int64Array) -> pa.Array | None:

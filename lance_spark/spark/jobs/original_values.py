@@ -39,18 +39,16 @@ class OriginalValues:
         kept: the same columns in the types of the table.
     """
 
-    display_name: pa.Schema
+    shown: pa.Schema
     kept: pa.Schema
 
     @classmethod
-    def of(cls, display_name: pa.Schema, kept: pa.Schema) -> OriginalValues | None:
-        """For rows in the types `kept`, of which Spark sees `display_name`; None if it sees all of every value."""
+    def of(cls, shown: pa.Schema, kept: pa.Schema) -> OriginalValues | None:
+        """Makes it for rows in the types `kept`, of which Spark sees `shown`; None if it sees all of every value."""
         names = [field.name for field in kept if not is_lossless(field.type)]
         if not names:
             return None
-        return cls(
-            pa.schema([display_name.field(name) for name in names]), pa.schema([kept.field(name) for name in names])
-        )
+        return cls(pa.schema([shown.field(name) for name in names]), pa.schema([kept.field(name) for name in names]))
 
     def restored(
         self, rows: pa.RecordBatch, had_rows: BoolArray, read: Callable[[list[str]], pa.RecordBatch]
@@ -67,7 +65,7 @@ class OriginalValues:
         originals = read(self.kept.names)
         # What a writer may say about a column, in its metadata, is not asked here.
         originals = pa.RecordBatch.from_arrays(originals.columns, schema=self.kept)
-        rounded = from_spark_batch(to_spark_batch(originals, self.display_name), self.kept)
+        rounded = from_spark_batch(to_spark_batch(originals, self.shown), self.kept)
         places = np.flatnonzero(had_rows)
         columns = list(rows.columns)
         for name in self.kept.names:

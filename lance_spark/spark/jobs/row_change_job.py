@@ -67,7 +67,7 @@ class RowChanges:
 
     @classmethod
     def from_batch(cls, batch: pa.RecordBatch) -> RowChanges:
-        """From a batch with columns kind, id and row, where id and row are structs.
+        """Made from a batch with columns kind, id and row, where id and row are structs.
 
         The last column of id is the row's address; before it comes the key of the split in a partitioned table.
         """

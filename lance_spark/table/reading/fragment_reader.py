@@ -149,8 +149,9 @@ class FragmentReader:
     def kept(self, key: Hashable, make: Callable[[], tuple[Value, int]]) -> Value:
         """A value of this fragment that is kept while it is open; `make` returns it with its size in bytes."""
         if key not in self._kept:
-            self._kept[key], num_bytes = make()
-            self._kept_bytes += num_bytes
+            made, num_bytes = make()
+            if self._kept.setdefault(key, made) is made:
+                self._kept_bytes += num_bytes
         value: Value = self._kept[key]
         return value
 

@@ -124,7 +124,7 @@ class Candidates:
         """The rows of several fragments, as `Scan.read`."""
         are_few = bool(self._matches) and self._matches.num_rows <= MOST_ROWS
         for reader, run in groupby(map(self._selected, self._not_ruled_out(fragments)), itemgetter(0)):
-            rows = (item for _, item in run if item.offsets is None or len(item.offsets))
+            rows = (item for _, item in run)
             # A list of one item is read without a group.
             yield from reader.read(list(rows) if are_few else rows)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from threading import Lock
 from typing import Any
 
 from lance_spark.encodings.blocks import Int64Array
@@ -34,7 +33,6 @@ class OpenedVersion:
 
     def __init__(self, bases: Bases) -> None:
         self.bases = bases
-        self._lock = Lock()
         self._readers: dict[int, FragmentReader] = {}
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -54,20 +52,21 @@ class OpenedVersion:
         """A fragment, open for reading."""
         reader = self._readers.get(fragment.id)
         # Old releases wrote versions in which two fragments have one id.
-        if reader is not None and reader.fragment is fragment:
+        if reader is not None and (reader.fragment is fragment or reader.fragment == fragment):
             return reader
         reader = FragmentReader(fragment, self.bases)
-        with self._lock:
-            self._readers.pop(fragment.id, None)
-            while self._readers and (len(self._readers) >= _MAX_OPEN or self.held_bytes > MAX_OPEN_BYTES):
-                self._readers.pop(next(iter(self._readers)))
-            self._readers[fragment.id] = reader
+        # No lock: a process that is forked while another thread holds it would wait for ever.
+        self._readers.pop(fragment.id, None)
+        for number in list(self._readers):
+            if len(self._readers) < _MAX_OPEN and self.held_bytes <= MAX_OPEN_BYTES:
+                break
+            self._readers.pop(number, None)
+        self._readers[fragment.id] = reader
         return reader
 
     def close(self) -> None:
         """Closes all fragments; they are opened again when they are read."""
-        with self._lock:
-            self._readers.clear()
+        self._readers.clear()
 
     def live_rows(self, positions: Sequence[tuple[DataFragment, Int64Array]]) -> list[FragmentRows]:
         """The rows at `positions` (int64[n], ascending, distinct) among the rows of fragments that are not deleted.

@@ -68,14 +68,12 @@ class ScanReader:
         """Reads the output columns of a few rows, the filter left aside, where files are mapped."""
         if self.unfiltered is not None:
             return self.unfiltered.single_rows
-        version = self.version
-        return SingleRowColumns.of(self.columns, version.bases, version.reader, stable_row_ids=self.stable_row_ids)
+        return SingleRowColumns.of(self.columns, self.version, stable_row_ids=self.stable_row_ids)
 
     @cached_property
     def _filter_columns(self) -> SingleRowColumns:
         """Reads the columns of the filter of a few rows."""
-        fields, version = self.columns.filter_fields, self.version
-        return SingleRowColumns.of_fields(fields, version.bases, version.reader, stable_row_ids=False)
+        return SingleRowColumns.of_fields(self.columns.filter_fields, self.version, stable_row_ids=False)
 
     def read(self, selection: Selection, first: int = FIRST_GROUP) -> Iterator[pa.RecordBatch]:
         """Same as `Scan.read`.
@@ -85,7 +83,8 @@ class ScanReader:
         """
         if isinstance(selection, Sequence) and len(selection) == 1:
             return self._fragment(fragment_rows(selection[0]))
-        parts = self._parts(map(fragment_rows, selection), first)
+        rows = (item for item in map(fragment_rows, selection) if item.offsets is None or len(item.offsets))
+        parts = self._parts(rows, first)
         return read_parts(parts, at_once=self.version.bases.reads_at_once, window_bytes=self.window_bytes)
 
     def _parts(self, selection: Iterable[FragmentRows], first: int) -> Iterator[Part]:

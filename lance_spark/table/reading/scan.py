@@ -154,7 +154,7 @@ class Scan:
         return replace(self, returned=OutputColumns(schema or self.schema, projection, output))
 
     def of_version(self, files: Bases | OpenedVersion, *, stable_row_ids: bool) -> Scan:
-        """The same scan of another version, or of another table that has its columns.
+        """A copy of this scan of another version, or of another table that has its columns.
 
         Args:
             files: the stores of its files.

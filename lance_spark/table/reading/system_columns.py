@@ -170,7 +170,9 @@ class RowLineage:
         if field_id not in self._fragment.lineage_fields:
             raise CorruptFileError(f"the table has stable row ids, fragment {self._fragment.id} has none")
         field = Field(name, field_id, "uint64", nullable=False)
-        (column,) = self._reader.columns(SelectedFields((field,))).read(RowRanges.of_numbers(rows))
+        # The reader finds what it has prepared by this object.
+        selected = self._reader.kept(("stored", name), lambda: (SelectedFields((field,)), 0))
+        (column,) = self._reader.columns(selected).read(RowRanges.of_numbers(rows))
         if column.null_count:
             raise CorruptFileError(f"the files of fragment {self._fragment.id} do not tell {name} of all rows")
         values: UInt64Array = column.to_numpy()

@@ -190,7 +190,7 @@ class _Merge(Generic[Version]):
             split.key: np.concatenate([matching_rows.addresses, matching_rows.unmatched])
             for split, matching_rows in zip(splits, matches, strict=True)
         }
-        with cleanup_on_failure(lambda: target.remove_files(written)):
+        with cleanup_on_failure(writer.abort):
             return target.change_rows(
                 deleted,
                 written,

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from lance_spark.cached import cached_property
 from lance_spark.errors import InvalidInputError
 from lance_spark.expr.nodes import Expr
 from lance_spark.file.blob_writer import BlobSource
@@ -36,7 +37,6 @@ from lance_spark.table.row_level.write_target import (
     check_columns_fit,
     unfit,
 )
-from lance_spark.table.rows.fragment import DataFragment
 from lance_spark.table.rows.row_address import UInt64Array
 from lance_spark.table.source import Split
 from lance_spark.table.writing.identity import IdentityColumns
@@ -49,7 +49,7 @@ from lance_spark.table.writing.save import (
     commit_planned,
     plan_write,
 )
-from lance_spark.table.writing.write import FileLimits, FragmentWriter, delete_data_file
+from lance_spark.table.writing.write import FileLimits, FragmentWriter
 
 NEW_COLUMNS = (WriteMode.CREATE, WriteMode.OVERWRITE)
 """Modes that give the table the columns of the rows."""
@@ -92,13 +92,13 @@ class PlainTarget(WriteTarget[Manifest]):
 
     def __getstate__(self) -> dict[str, Any]:
         # Tasks open the version if they need it.
-        return {**self.__dict__, "_opened": None}
+        return {name: value for name, value in self.__dict__.items() if name != "version"} | {"_opened": None}
 
     @property
     def uri(self) -> str:
         return self.location.uri
 
-    @property
+    @cached_property
     def version(self) -> Manifest:
         assert self.base_version is not None, "there is a table"
         return self._opened or self.location.at(self.base_version).manifest
@@ -216,6 +216,8 @@ class PlainTarget(WriteTarget[Manifest]):
         return sources_in(self.location.bases(self.version), options, blobs(options))
 
     def fitting(self, written: Sequence[WrittenSplit], planned: PlainTarget) -> Sequence[WrittenSplit]:
+        if self.base_version == planned.base_version:
+            return written
         current, before = self.version, planned.version
         check_columns_fit(current.schema, before.schema, self.uri, current.version)
         if not keeps_places(before, current):
@@ -225,7 +227,9 @@ class PlainTarget(WriteTarget[Manifest]):
         return written
 
     def check_of(self, reads: Sequence[ReadRows]) -> NewerVersionCheck | None:
-        return check_of(self.location, reads, self.version.schema) if self.base_version is not None else None
+        if not reads or self.base_version is None:
+            return None
+        return check_of(self.location, reads, self.version.schema)
 
     def changes_nothing(self, mode: WriteMode, written: Sequence[WrittenSplit]) -> bool:
         if written or self.base_version is None or self.evolved is not None:
@@ -300,14 +304,6 @@ class PlainTarget(WriteTarget[Manifest]):
 
     def stores(self, written: Sequence[WrittenSplit]) -> list[ObjectStore]:
         return [self.location.store]
-
-    def remove_files(self, written: Sequence[WrittenSplit], keep: Sequence[DataFragment] = ()) -> None:
-        super().remove_files(written, keep)
-        if self.bases is not None:
-            files = [file for item in _fragments(written) for file in item.fragment.files]
-            for file in files:
-                if file.base_id is not None:
-                    delete_data_file(*self.bases.data_file(file))
 
     def _plan(self) -> WritePlan:
         assert self.plan is not None, "rows are written"

@@ -18,7 +18,7 @@ from lance_spark.progress import progress
 from lance_spark.table.commits.retry import cleanup_on_failure
 from lance_spark.table.row_level.merge import MergeActions, merge_once, source_rows
 from lance_spark.table.row_level.update import update_once
-from lance_spark.table.row_level.write_target import AnyTarget, Version, WriteMode, WriteTarget
+from lance_spark.table.row_level.write_target import AnyTarget, Version, WriteMode, WriteTarget, own_blobs
 from lance_spark.table.writing.row_source import RowSource
 from lance_spark.table.writing.save import CommitOptions
 from lance_spark.table.writing.write import (
@@ -66,12 +66,12 @@ def write_rows(
 
     Raises: as `RowWriter.write`, `WriteTarget.save` and `WriteTarget.replace_rows`.
     """
-    with target.writer() as writer, progress("Writing") as bar:
+    with target.writer(blobs=own_blobs) as writer, progress("Writing") as bar:
         for batch in bar.track(source.batches, size=num_rows_of):
             writer.write(batch)
         written = writer.close()
     options = target.with_identity(options, [writer.used()])
-    with cleanup_on_failure(lambda: target.remove_files(written)):
+    with cleanup_on_failure(writer.abort):
         if replaced is not None:
             return target.replace_rows(replaced, written, options)
         return target.save(mode, written, options)

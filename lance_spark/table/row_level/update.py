@@ -64,7 +64,7 @@ def update_once(
                 writer.write(assignments(rows), RowOrigins.of_split(split, addresses[-1]))
             deleted[split.key] = np.concatenate(addresses)
         written = writer.close()
-    with cleanup_on_failure(lambda: target.remove_files(written)):
+    with cleanup_on_failure(writer.abort):
         return target.change_rows(deleted, written, options, changed_fields=assignments.changed_fields())
 
 

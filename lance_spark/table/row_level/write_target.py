@@ -146,7 +146,7 @@ class WriteTarget(ABC, Generic[Version]):
 
     @abstractmethod
     def at(self, version: Version) -> Self:
-        """The same target of another version."""
+        """A target of another version of the table."""
 
     @abstractmethod
     def numbered(self, version: int) -> Version:

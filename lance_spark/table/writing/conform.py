@@ -47,8 +47,7 @@ class Conformer:
         computed: columns that may be missing because they are computed later.
 
     Attributes:
-        fields: the fields of the table that converted batches have, in the table's order.
-        targets: the same columns in Arrow's types.
+        targets: the columns of converted batches, in Arrow's types and in the table's order.
 
     Raises:
         InvalidInputError: an unknown column, a column of another type, or a missing column that is not nullable.
@@ -60,8 +59,7 @@ class Conformer:
         for field in table.fields:
             if field.name not in present and not field.nullable and field.name not in computed:
                 raise InvalidInputError(f"column {field.name!r} is missing, and the table does not let it be null")
-        self.fields = tuple(field for field in table.fields if field.name in present)
-        self.targets = [to_arrow_field(field) for field in self.fields]
+        self.targets = [to_arrow_field(field) for field in table.fields if field.name in present]
         targets = {target.name: target for target in self.targets}
         for column in source:
             _check_type(column.type, targets[column.name], column.name)
@@ -369,7 +367,7 @@ def _valid(array: pa.Array) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
 
 
 def stored_field(field: pa.Field) -> pa.Field:
-    """`field` with such a type at every level of nesting, and JSON text as binary documents; itself if it has one."""
+    """`field` in types that Lance has at every level, and JSON text as binary documents; itself if it has them."""
     dtype = field.type
     is_extension = isinstance(dtype, pa.BaseExtensionType)
     stored = stored_type(dtype.storage_type if is_extension else dtype)

@@ -6,6 +6,7 @@ write them; `DataFragment.to_bytes` sends the result to the process that commits
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import cycle
@@ -24,6 +25,8 @@ from lance_spark.table.bases import DataTarget
 from lance_spark.table.paths import DATA, is_of_job, new_data_file_name
 from lance_spark.table.rows.fragment import DataFile, DataFragment, FragmentId
 
+_LOG = logging.getLogger(__name__)
+
 DEFAULT_MAX_ROWS_PER_FILE = 1 << 20
 DEFAULT_MAX_BYTES_PER_FILE = 90 << 30
 
@@ -33,7 +36,7 @@ _PIECE_BYTES = 32 << 20
 
 @dataclass(frozen=True, slots=True)
 class FileLimits:
-    """When a data file is full. The size is checked between batches, so a file can become somewhat larger."""
+    """Limits of a data file. The size is checked between batches, so a file can become somewhat larger."""
 
     max_rows: int = DEFAULT_MAX_ROWS_PER_FILE
     max_bytes: int = DEFAULT_MAX_BYTES_PER_FILE
@@ -195,9 +198,17 @@ def delete_data_file(store: ObjectStore, path: str) -> None:
 
 
 def remove_job_files(store: ObjectStore, job: str, keep: Iterable[DataFragment] = ()) -> None:
-    """Removes the data files written for `job` except those of `keep`: the orphan files of killed tasks."""
+    """Removes the data files written for `job` except those of `keep`: the orphan files of killed tasks.
+
+    A store that fails leaves them to a clean-up of the table: its error would hide the result of the job.
+    """
     kept = set(_paths(keep))
-    for entry in list(store.list(DATA, recursive=True)):
+    try:
+        entries = list(store.list(DATA, recursive=True))
+    except LanceError as error:
+        _LOG.warning("files of the write job %s may be left for VACUUM: %s", job, error)
+        return
+    for entry in entries:
         folder, _, name = entry.path.removeprefix(f"{DATA}/").rpartition("/")
         # Sidecars of blobs lie in a folder that is called like their data file.
         owner = f"{DATA}/{folder or name.removesuffix('.lance')}.lance"

@@ -11,6 +11,7 @@ import pytest
 
 import lance_spark
 from lance_spark.errors import LanceError
+from lance_spark.table.reading.selection import FragmentRows
 
 
 def table(num_rows: int) -> pa.Table:
@@ -80,3 +81,36 @@ def test_batches_limits_and_damage(tmp_path: Path) -> None:
     file.write_bytes(bytes(file.stat().st_size))
     with pytest.raises(LanceError, match=file.name):
         lance_spark.open(str(path)).to_table()
+
+
+@pytest.mark.parametrize("version", ["2.0", "2.2"])
+@pytest.mark.parametrize("compression", [None, "lz4"])
+def test_fragments_without_selected_rows(version: str, compression: str | None, tmp_path: Path) -> None:
+    """Candidates of an index may all have been deleted."""
+    path = str(tmp_path / "x.lance")
+    metadata = None if compression is None else {"lance-encoding:compression": compression}
+    schema = pa.schema([pa.field("a", pa.int64(), metadata=metadata), pa.field("l", pa.list_(pa.int64()))])
+    rows = pa.table({"a": range(20), "l": [[number] for number in range(20)]}, schema=schema)
+    lance.write_dataset(rows, path, data_storage_version=version, max_rows_per_file=10)
+    dataset = lance_spark.open(path).add_columns(pa.field("b", pa.string()))
+    nothing, some = np.empty(0, np.int64), np.array([3])
+    first, second = dataset.fragments
+    selected = [FragmentRows(first, nothing), FragmentRows(second, some), FragmentRows(second, nothing)]
+    expected = dataset.take([13])
+    assert dataset.plan().read_table(iter(selected)).equals(expected)
+    assert dataset.plan().read_table(selected).equals(expected)
+    assert dataset.plan().read_table(selected[:1]).num_rows == 0
+
+
+@pytest.mark.slow
+def test_a_list_of_more_items_than_are_picked(tmp_path: Path) -> None:
+    path = str(tmp_path / "x.lance")
+    num_items = (1 << 24) + 70_000
+    lengths = np.array([num_items, *[3] * 99])
+    values = pa.array(np.random.default_rng(1).random(int(lengths.sum())) < 0.5)
+    lists = pa.LargeListArray.from_arrays(np.append(0, lengths.cumsum()), values).cast(pa.list_(pa.bool_()))
+    lance.write_dataset(pa.table({"l": lists}), path, data_storage_version="2.2")
+    dataset = lance_spark.open(path)
+    assert dataset.take([0])["l"].combine_chunks().equals(lists.slice(0, 1))
+    assert dataset.take([1, 99])["l"].combine_chunks().equals(pa.concat_arrays([lists.slice(1, 1), lists.slice(99, 1)]))
+    assert dataset.to_table(limit=1)["l"].combine_chunks().equals(lists.slice(0, 1))

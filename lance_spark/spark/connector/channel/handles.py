@@ -153,7 +153,8 @@ class TableHandle:
     @property
     def key(self) -> tuple[object, ...]:
         """The identity of this version."""
-        return (self.uri, self.branch, self.version, self.timestamp_nanos, tuple(sorted(self.storage_options.items())))
+        options = tuple(sorted(self.storage_options.items()))
+        return (self.uri, self.partitioned, self.branch, self.version, self.timestamp_nanos, options)
 
     def source(self) -> Dataset | PartitionedTable:
         """The version, of a table of either kind, with the columns that it is about to get.
@@ -254,7 +255,7 @@ class TableHandle:
         return replace(self, version=version, timestamp_nanos=nanos, partitioned=table.has_split_keys)
 
     def with_evolved(self, schema: LanceSchema) -> TableHandle:
-        """The same version for a statement whose rows add columns."""
+        """A handle of this version for a statement whose rows add columns."""
         return replace(self, evolved=b64encode(schema_to_bytes(schema)).decode())
 
 

@@ -36,6 +36,7 @@ from lance_spark.spark.jobs.backfill_job import AnyTable, BackfillJob, plan_colu
 from lance_spark.spark.jobs.compaction_job import AnyDataset
 from lance_spark.spark.types.descriptions import check_no_descriptions
 from lance_spark.spark.types.schemas import table_types, written_schema
+from lance_spark.storage.paths import place_of
 from lance_spark.table.columns.backfill_writer import Backfill
 from lance_spark.table.reading.system_columns import ROW_ADDRESS
 
@@ -163,8 +164,8 @@ def _read_version(newest: AnyDataset, tables: Sequence[TableHandle]) -> AnyTable
     Raises:
         InvalidInputError: it reads several versions.
     """
-    here = (newest.uri.rstrip("/"), newest.branch)
-    found = {item.version: item for item in tables if (item.location().uri.rstrip("/"), item.branch) == here}
+    here = (place_of(newest.uri), newest.branch)
+    found = {item.version: item for item in tables if (place_of(item.uri), item.branch) == here}
     version = _only(set(found))
     return newest if version is None or version == newest.version else found[version].source()
 

@@ -188,7 +188,10 @@ def _end(handle: TableHandle, versions: VersionRange) -> Dataset | PartitionedDa
     Raises:
         NotFoundError: it was cleaned up.
     """
-    end = find_table(handle.location(), version=max(versions.last, 1))
+    last = max(versions.last, 1)
+    if last == handle.version:
+        return handle.dataset()
+    end = find_table(handle.location(), version=last)
     if end is None:
         raise NotFoundError(f"there is no Lance table {handle.display_name}")
     return end

@@ -50,7 +50,9 @@ def check_settings(session: Session) -> None:
             folded = {known.lower(): known for known in SETTINGS}
             near = difflib.get_close_matches(name.lower(), folded, n=1, cutoff=0.5)
             hint = f"did you mean {_PREFIX}{folded[near[0]]}?" if near else f"known are {', '.join(sorted(SETTINGS))}."
-            raise InvalidInputError(f"unknown setting {_PREFIX}{name}; {hint} RESET the wrong name")
+            raise InvalidInputError(
+                f"unknown setting {_PREFIX}{name}; {hint} RESET the wrong name, or start Spark without it"
+            )
 
 
 def uses_top_n(options: ReadOptions, session: Session) -> bool:

@@ -230,6 +230,9 @@ def _on_branch(handle: TableHandle, options: SinkOptions) -> TableHandle:
         return handle
     if handle.branch is not None:
         raise InvalidInputError(f"option branch is {branch!r}, but the table is branch {handle.branch!r}; keep one")
+    if handle.version is not None:
+        # Raises for tables that have no branches.
+        handle.dataset().on_branch(branch)
     return replace(handle, branch=branch)
 
 
@@ -272,7 +275,7 @@ def _check_same(started: TableHandle, newest: TableHandle, *, is_marked: bool) -
 
 
 def _timestamp_of(newest: TableHandle, version: int) -> int | None:
-    """When a version was committed, in nanoseconds; None if it was cleaned up."""
+    """Commit time of a version in nanoseconds; None if it was cleaned up."""
     try:
         opened = find_table(newest.location(), version=version)
         return None if opened is None else opened.versions_manifest.timestamp_nanos

@@ -8,8 +8,9 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 from pyspark.sql.types import StructType
 
-from lance_spark.errors import IncompatibleConflictError, InvalidInputError
+from lance_spark.errors import IncompatibleConflictError, InvalidInputError, NotFoundError
 from lance_spark.expr.nodes import Expr
+from lance_spark.partitioned.dataset import find_table
 from lance_spark.partitioned.partitioned_target import PartitionedTarget
 from lance_spark.spark.connector.channel.handles import TableHandle
 from lance_spark.spark.connector.channel.tasks import PARTITION_COLUMN
@@ -177,7 +178,9 @@ class WritableTable:
 
     def truncate(self) -> bool:
         """Removes all rows of the newest version; false if there are none."""
-        newest = self.handle.dataset().newest()
+        newest = find_table(self.handle.location())
+        if newest is None:
+            raise NotFoundError(f"there is no Lance table {self.handle.display_name}")
         columns = written_columns(newest.lance_schema, newest.file_version, newest.properties)
         options = WriteOptions.parse({"path": self.handle.uri})
         return plan_write(newest.write_target(), columns, WriteMode.TRUNCATE, options).commit([]) is not None

@@ -6,7 +6,7 @@ What is prepared for a column stays with its open file and fragment. To read ten
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -23,9 +23,9 @@ from lance_spark.schema.arrow import to_arrow_type
 from lance_spark.schema.columns import column_fields, is_blob, paths
 from lance_spark.schema.field import Field
 from lance_spark.storage.meter import READS
-from lance_spark.table.bases import Bases
 from lance_spark.table.reading.decoding.columns import ReadColumns
 from lance_spark.table.reading.fragment_reader import FragmentReader
+from lance_spark.table.reading.opened_version import OpenedVersion
 from lance_spark.table.reading.system_columns import SYSTEM_FIELDS, RowLineage
 from lance_spark.table.rows.fragment import DataFragment
 
@@ -81,42 +81,28 @@ class SingleRowColumns:
 
     Attributes:
         fields: the columns, in order, system columns by name; None if they cannot be picked.
-        bases: where the files are.
-        opened: a fragment, open for reading.
+        version: its open fragments.
         stable_row_ids: whether row ids are not addresses.
     """
 
     fields: tuple[Field | str, ...] | None
-    bases: Bases
-    opened: Callable[[DataFragment], FragmentReader]
+    version: OpenedVersion
     stable_row_ids: bool
 
     @classmethod
-    def of(
-        cls,
-        columns: ReadColumns,
-        bases: Bases,
-        opened: Callable[[DataFragment], FragmentReader],
-        *,
-        stable_row_ids: bool,
-    ) -> SingleRowColumns:
+    def of(cls, columns: ReadColumns, version: OpenedVersion, *, stable_row_ids: bool) -> SingleRowColumns:
         """Reader of the columns of a scan."""
         fields = {field.name: field for field in columns.returned.projection.fields}
         wanted = [fields.get(name, name) for name in columns.returned.names]
-        return cls.of_fields(wanted, bases, opened, stable_row_ids=stable_row_ids)
+        return cls.of_fields(wanted, version, stable_row_ids=stable_row_ids)
 
     @classmethod
     def of_fields(
-        cls,
-        fields: Sequence[Field | str],
-        bases: Bases,
-        opened: Callable[[DataFragment], FragmentReader],
-        *,
-        stable_row_ids: bool,
+        cls, fields: Sequence[Field | str], version: OpenedVersion, *, stable_row_ids: bool
     ) -> SingleRowColumns:
         """Reader of some columns, system columns by name."""
         are_all = 0 < len(fields) <= _MOST_COLUMNS and all(map(_can_be_picked, fields))
-        return cls(tuple(fields) if are_all else None, bases, opened, stable_row_ids)
+        return cls(tuple(fields) if are_all else None, version, stable_row_ids)
 
     def can_read(self, num_rows: int, num_fragments: int) -> bool:
         """Whether as many rows of as many fragments may be read here, as far as columns and numbers tell."""
@@ -129,8 +115,8 @@ class SingleRowColumns:
             LanceError: the deletion file is missing or contradicts the format.
         """
         if fragment.deletion_file is not None:
-            with self.bases.reading():
-                positions = self.opened(fragment).deletions.offsets_of_live(positions)
+            with self.version.bases.reading():
+                positions = self.version.reader(fragment).deletions.offsets_of_live(positions)
         return RowsOfFragment(fragment, positions, places)
 
     def batch(self, wanted: Sequence[tuple[DataFragment, Int64Array]], schema: pa.Schema) -> pa.RecordBatch | None:
@@ -178,7 +164,7 @@ class SingleRowColumns:
 
     def _column(self, fragment: DataFragment, field: Field | str) -> _Column | None:
         """A column in a fragment; None if the page reader has to read it."""
-        reader = self.opened(fragment)
+        reader = self.version.reader(fragment)
         if isinstance(field, str):
             return reader.kept((field, self.stable_row_ids), lambda: self._system(fragment, reader, field))
         return reader.kept(field.array_key, lambda: self._prepared(fragment, reader, field))
@@ -200,7 +186,7 @@ class SingleRowColumns:
         numbers = files[0].columns()
         if not numbers.keys() >= {owner.id for owner in column_fields((field,), files[0].version)}:
             return None, _KEPT_BYTES
-        with self.bases.reading():
+        with self.version.bases.reading():
             file, data = reader.open_in_memory(files[0]) or (None, EMPTY)
             prepared = file.prepared_field(field, numbers) if isinstance(file, FileReader) else None
         return None if prepared is None else (prepared, data), _KEPT_BYTES

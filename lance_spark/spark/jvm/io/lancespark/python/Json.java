@@ -122,6 +122,7 @@ public final class Json {
 
   /** An expression as a JSON tree; unsupported ones are named "?" and never pushed. */
   public static ObjectNode expression(Expression expression) {
+    VariantExtraction variant = VariantExtraction.of(expression);
     ObjectNode node = object();
     if (expression instanceof Literal<?> literal && !isText(literal.value())) {
       node.put("name", "?");
@@ -145,8 +146,8 @@ public final class Json {
     } else if (expression instanceof Cast cast) {
       node.set("type", valueType(cast.dataType()));
       node.set("cast", expression(cast.expression()));
-    } else if (VariantExtraction.of(expression) != null) {
-      return variantGet(VariantExtraction.of(expression));
+    } else if (variant != null) {
+      return variantGet(variant);
     } else if (expression instanceof UserDefinedScalarFunc call) {
       node.put("name", call.canonicalName());
       node.set("children", expressions(call.children()));

@@ -22,6 +22,7 @@ import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.rules.Rule;
 import org.apache.spark.sql.catalyst.util.ArrayData;
 import org.apache.spark.sql.connector.catalog.functions.ScalarFunction;
+import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
 import org.apache.spark.sql.types.ArrayType;
 import org.apache.spark.sql.types.AtomicType;
 import org.apache.spark.sql.types.DataType;
@@ -42,7 +43,9 @@ public final class LanceArrayConditions extends Rule<LogicalPlan> {
         plan.transformDown(
             Catalyst.replacing(
                 node ->
-                    node instanceof Filter filter && Relations.table(filter.child()) instanceof WritableVersion
+                    node instanceof Filter filter
+                            && filter.child() instanceof DataSourceV2Relation relation
+                            && Relations.changed(relation.table()) instanceof WritableVersion
                         ? with(filter, handed(filter.condition()))
                         : null));
   }
