@@ -1,7 +1,8 @@
-"""Takes the connector's jar along into wheel and sdist: the current one of the tree, or one that is compiled for it.
+"""Takes the connector's jars along into wheel and sdist: the current ones of the tree, and that of the Spark it sees.
 
-A build in isolation sees no pyspark. It takes the jar of the tree if that was made of the same sources; without one,
-the package carries the Java sources alone, and the first session compiles them (`lance_spark.spark.jvm.jar`).
+Each minor version of Spark has a jar. Those of the tree are taken that were made of the same sources; that of the
+Spark beside the build is compiled if the tree lacks it. A build in isolation sees no Spark. Where the package has no
+jar, the first session compiles its Java sources (`lance_spark.spark.jvm.jar`).
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ PLACE = "lance_spark/spark/jvm"
 
 
 class JarHook(BuildHookInterface):  # type: ignore[type-arg]
-    """Adds the jar where it can be had, and goes on without it elsewhere."""
+    """Adds the jars that can be had, and goes on without the others."""
 
     PLUGIN_NAME = "custom"
     _folder: str | None = None
@@ -27,17 +28,25 @@ class JarHook(BuildHookInterface):  # type: ignore[type-arg]
         if version == "editable":
             return
         builder = runpy.run_path(str(Path(self.root) / PLACE / "build.py"))
-        jar = builder["JAR"]
-        if not builder["is_current"]():
-            # Beside the tree: whoever has the package installed as editable keeps the jar that is there.
-            self._folder = tempfile.mkdtemp(prefix="lance-spark-")
-            jar = Path(self._folder) / jar.name
-            try:
-                builder["build"](jar)
-            except builder["JarBuildError"] as error:
-                self.app.display_info(f"without the connector's jar, which the first session compiles: {error}")
-                return
-        build_data["force_include"][str(jar)] = f"{PLACE}/{builder['JAR'].name}"
+        jars = [builder["jar_of"](minor) for minor in builder["MINORS"] if builder["is_current"](minor)]
+        try:
+            compiled = self._compiled(builder)
+        except builder["JarBuildError"] as error:
+            self.app.display_info(f"jars of the connector: {len(jars)}, others compiles the first session: {error}")
+        else:
+            jars += [compiled] if compiled is not None else []
+        for jar in jars:
+            build_data["force_include"][str(jar)] = f"{PLACE}/{jar.name}"
+
+    def _compiled(self, builder: dict[str, Any]) -> Path | None:
+        """The jar for the Spark that is here; None if the tree has it."""
+        minor = builder["minor_of"](builder["spark_version"](builder["spark_jars"]()))
+        if builder["is_current"](minor):
+            return None
+        # Beside the tree: whoever has the package installed as editable keeps the jar that is there.
+        self._folder = tempfile.mkdtemp(prefix="lance-spark-")
+        jar: Path = builder["build"](Path(self._folder) / builder["jar_of"](minor).name)
+        return jar
 
     def finalize(self, version: str, build_data: dict[str, Any], artifact_path: str) -> None:
         if self._folder is not None:

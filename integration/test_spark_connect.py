@@ -46,7 +46,7 @@ assert spark.read.format("lance").option("version", 1).load(uri).count() == 10
 @pytest.fixture(scope="module")
 def jar() -> Path:
     try:
-        return build.JAR if build.is_current() else build.build()
+        return build.package_jar()
     except build.JarBuildError as error:
         pytest.skip(str(error))
 
@@ -68,7 +68,7 @@ def test_a_client_brings_the_connector(jar: Path, tmp_path: Path) -> None:
 def test_client_without_jar_and_jdk_takes_the_jar_of_the_server(jar: Path, tmp_path: Path) -> None:
     install = """
 from lance_spark.spark import session
-def no_jar():
+def no_jar(version):
     raise lance_spark.NotFoundError("no JDK here")
 session.jar_path = no_jar
 lance_spark.install(spark, root=folder + '/catalog')

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.timeout(1800)
 @pytest.fixture(scope="module")
 def jar() -> Path:
     try:
-        return build.JAR if build.is_current() else build.build()
+        return build.package_jar()
     except build.JarBuildError as error:
         pytest.skip(str(error))
 

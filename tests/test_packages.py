@@ -16,7 +16,7 @@ from lance_spark.spark.jvm import build
 
 TREE = Path(__file__).parents[1]
 JVM = "lance_spark/spark/jvm"
-JAR = f"{JVM}/lance-spark.jar"
+JARS = [f"{JVM}/{build.jar_of(minor).name}" for minor in build.MINORS]
 
 
 @pytest.fixture(scope="module")
@@ -64,7 +64,7 @@ def test_package_has_all_files_and_java_sources(tree: Path, tmp_path: Path, targ
     assert {"lance_spark/py.typed", "pyspark_lance/__init__.py"} <= set(files)
     assert f"{JVM}/io/lancespark/LanceCatalog.java" in files
     assert any(name.endswith("LICENSE") for name in files)
-    assert JAR not in files
+    assert not set(JARS) & set(files)
 
 
 @pytest.mark.slow
@@ -73,22 +73,27 @@ def test_package_has_the_jar_where_it_can_be_compiled(tree: Path, tmp_path: Path
     if shutil.which("javac") is None:
         pytest.skip("no JDK: javac is not on the PATH")
     files = built(tree, target, tmp_path / "dist")
-    (tmp_path / "lance-spark.jar").write_bytes(files[JAR])
-    assert build.is_current(tmp_path / "lance-spark.jar")
-    with zipfile.ZipFile(tmp_path / "lance-spark.jar") as archive:
+    minor = build.minor_of(build.spark_version(build.spark_jars()))
+    name = f"{JVM}/{build.jar_of(minor).name}"
+    assert set(JARS) & set(files) == {name}
+    (tmp_path / "of.jar").write_bytes(files[name])
+    assert build.is_current(minor, tmp_path / "of.jar")
+    with zipfile.ZipFile(tmp_path / "of.jar") as archive:
         assert "io/lancespark/LanceCatalog.class" in archive.namelist()
-    assert not (tree / JAR).exists(), "the tree is not changed by a build"
+    assert not (tree / name).exists(), "the tree is not changed by a build"
 
 
-def test_package_has_the_jar_of_the_tree_only_if_it_is_current(tree: Path, tmp_path: Path) -> None:
+def test_package_has_the_jars_of_the_tree_that_are_current(tree: Path, tmp_path: Path) -> None:
     no_compiler = {"JAVA_HOME": "", "PATH": str(tmp_path)}
-    jar = tree / JAR
+    stale, current = JARS[0], JARS[1]
     try:
-        jar.write_bytes(b"made of other sources")
-        assert JAR not in built(tree, "wheel", tmp_path / "stale", **no_compiler)
-        assert jar.exists(), "whoever has the tree installed as editable keeps the jar that is there"
-        with zipfile.ZipFile(jar, "w") as archive:
-            archive.writestr("META-INF/MANIFEST.MF", build._manifest())
-        assert built(tree, "wheel", tmp_path / "current", **no_compiler)[JAR] == jar.read_bytes()
+        (tree / stale).write_bytes(b"made of other sources")
+        with zipfile.ZipFile(tree / current, "w") as archive:
+            archive.writestr("META-INF/MANIFEST.MF", build._manifest(build.MINORS[1]))
+        files = built(tree, "wheel", tmp_path / "dist", **no_compiler)
+        assert set(JARS) & set(files) == {current}
+        assert files[current] == (tree / current).read_bytes()
+        assert (tree / stale).exists(), "whoever has the tree installed as editable keeps the jars that are there"
     finally:
-        jar.unlink(missing_ok=True)
+        (tree / stale).unlink(missing_ok=True)
+        (tree / current).unlink(missing_ok=True)

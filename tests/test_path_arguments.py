@@ -66,7 +66,7 @@ def test_partitioned_tables(tmp_path: Path) -> None:
 
 
 def test_configure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(session, "jar_path", lambda: "/some.jar")
+    monkeypatch.setattr(session, "jar_path", lambda version: "/some.jar")
     builder = SparkSession.Builder()
     key = tmp_path / "key.json"
     lance_spark.configure(builder, root=tmp_path / "tables", **{"storage.google_service_account": key})

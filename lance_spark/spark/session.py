@@ -1,8 +1,9 @@
 """Adds the connector to a Spark session: `configure` before it starts, `install` into a running one.
 
-Both make ordinary Spark settings, which can be set in ``spark-defaults.conf`` instead::
+Both make ordinary Spark settings, which can be set in ``spark-defaults.conf`` instead; each minor version of Spark
+has a jar of its own::
 
-    spark.driver.extraClassPath                 .../lance_spark/spark/jvm/lance-spark.jar
+    spark.driver.extraClassPath                 .../lance_spark/spark/jvm/lance-spark-4.3.jar
     spark.sql.extensions                        io.lancespark.LanceExtensions
     spark.sql.catalog.lance                     io.lancespark.LanceCatalog
     spark.sql.catalog.lance.root                s3://bucket/tables
@@ -30,8 +31,8 @@ from typing import Any, TypeVar
 import pyarrow as pa
 
 from lance_spark.errors import InvalidInputError, NotFoundError, UnsupportedFeatureError
-from lance_spark.spark.jvm.build import SPARK
-from lance_spark.spark.jvm.jar import jar_bytes, jar_path
+from lance_spark.spark.jvm import build
+from lance_spark.spark.jvm.jar import jar_bytes, jar_path, supported_minor
 from lance_spark.spark.submitted import CLASS_PATH, add_to_arguments, running_jvm, submitted_settings, with_item
 from lance_spark.storage.paths import UriOrPath, uri_text
 
@@ -86,11 +87,12 @@ def configure(
     Raises:
         InvalidInputError: an invalid name of a catalog.
         NotFoundError: the package has no jar, and no JDK, Spark or Java sources to compile it.
-        UnsupportedFeatureError: pyspark is not installed, or the connector does not support its version.
+        UnsupportedFeatureError: pyspark is not installed, or the connector does not support the version of Spark.
     """
-    _check_spark(_pyspark_version())
+    version = _spark_version()
+    supported_minor(version)
     settings = {**_catalog_settings(catalog, root, options), **(JOIN_SETTINGS if joins else {})}
-    jar = jar_path()
+    jar = jar_path(version)
     jvm = running_jvm()
     given = {**submitted_settings(jvm), **_builder_options(builder)}
     settings[EXTENSIONS] = with_item(given.get(EXTENSIONS) or "", EXTENSIONS_CLASS, ",")
@@ -122,12 +124,12 @@ def install(spark: Any, catalog: str = "lance", *, root: UriOrPath | None = None
             "partitioned tables without a shuffle, set each of lance_spark.spark.session.JOIN_SETTINGS with "
             "spark.conf.set"
         )
-    _check_spark(str(spark.version))
+    supported_minor(str(spark.version))
     settings = _catalog_settings(catalog, root, options)
     if _is_connect(spark):
         _add_to_server(spark)
     else:
-        jar = jar_path()
+        jar = jar_path(str(spark.version))
         if Path(jar).name not in {Path(row[0]).name for row in spark.sql("LIST JARS").collect()}:
             spark.sql(f"ADD JAR '{jar}'")
         _add_rules(spark)
@@ -166,7 +168,7 @@ def _add_rules(spark: Any) -> None:
 def _add_to_server(spark: Any) -> None:
     """Uploads the jar to a Connect server: the local one, or the server's own if the client has no JDK."""
     try:
-        spark.addArtifacts(jar_path())
+        spark.addArtifacts(jar_path(str(spark.version)))
         return
     except (NotFoundError, UnsupportedFeatureError) as error:
         here = error
@@ -175,7 +177,7 @@ def _add_to_server(spark: Any) -> None:
     except import_module("pyspark.errors").PySparkException as error:
         raise NotFoundError(f"{here}; the Connect server has none to give: {error}") from error
     with tempfile.TemporaryDirectory(prefix="lance-spark-") as folder:
-        jar = Path(folder) / "lance-spark.jar"
+        jar = Path(folder) / build.jar_of(supported_minor(str(spark.version))).name
         jar.write_bytes(row.jar)
         spark.addArtifacts(str(jar))
 
@@ -187,22 +189,18 @@ def _jar_rows(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             yield pa.RecordBatch.from_pydict({"jar": [jar_bytes()]})
 
 
-def _pyspark_version() -> str:
+def _spark_version() -> str:
+    """The version of the Spark that sessions of this process start: SPARK_HOME's, or else pyspark's."""
     try:
-        return str(import_module("pyspark").__version__)
+        pyspark = import_module("pyspark")
     except ModuleNotFoundError as error:
         raise UnsupportedFeatureError(
             "configure needs pyspark, which is not installed; pip install 'lance-spark[spark]'", feature="connector"
         ) from error
-
-
-def _check_spark(version: str) -> None:
-    if not version.startswith(f"{SPARK}."):
-        raise UnsupportedFeatureError(
-            f'the connector is for Spark {SPARK}, this is {version}; spark.read.format("lance") works without it',
-            feature="connector",
-            version=version,
-        )
+    try:
+        return build.spark_version(build.spark_jars())
+    except build.JarBuildError:
+        return str(pyspark.__version__)  # A client of Spark Connect alone has no jars.
 
 
 def _catalog_settings(catalog: str, root: UriOrPath | None, options: dict[str, UriOrPath]) -> dict[str, str]:

@@ -13,7 +13,7 @@ import yaml
 from pyspark.sql import SparkSession
 
 from lance_spark.spark import session
-from lance_spark.spark.jvm.build import JAR
+from lance_spark.spark.jvm import build
 from lance_spark.spark.options.catalog import CatalogOptions
 from lance_spark.spark.session import CATALOG_CLASS, LOCAL_SOCKETS
 
@@ -64,12 +64,12 @@ def test_settings_are_those_of_the_readme(compose: dict[str, Any]) -> None:
     for name, value in listed[0].items():
         assert name in settings, f"the README lists {name}, docker-compose.yml does not"
         assert name in places or settings[name] == value
-    assert Path(settings["spark.driver.extraClassPath"]).parts[-4:] == JAR.parts[-4:]
+    assert Path(settings["spark.driver.extraClassPath"]).parts[-4:] == build.jar_of("4.3").parts[-4:]
 
 
 def test_settings_are_those_of_configure(compose: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     """A session of the notebook runs the same statements as one that `configure` has set up."""
-    monkeypatch.setattr(session, "jar_path", lambda: "/lance-spark.jar")
+    monkeypatch.setattr(session, "jar_path", lambda version: "/lance-spark.jar")
     monkeypatch.setattr(session, "running_jvm", lambda: None)
     made = session.configure(SparkSession.Builder(), root="s3://tables/lance")._options
     settings = settings_of(compose["configs"]["spark-defaults"]["content"])

@@ -28,7 +28,6 @@ def package(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     services.mkdir(parents=True)
     (services / "a.Service").write_text("io.A\n")
     monkeypatch.setattr(build, "HERE", folder)
-    monkeypatch.setattr(build, "JAR", folder / "lance-spark.jar")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.delenv(jar.FOLDER_VARIABLE, raising=False)
     jar._folder_of_process.cache_clear()
@@ -70,7 +69,7 @@ def test_jar_is_compiled_once_into_the_folder_of_the_user(
     assert (first.stat().st_mtime_ns, first.stat().st_ino) == (compiled.st_mtime_ns, compiled.st_ino)
     assert capsys.readouterr().err == ""
     assert [path.name for path in folder.iterdir()] == [first.name]
-    assert not build.JAR.exists(), "the package's folder is not written to"
+    assert not build.jar_of("4.3").exists(), "the package's folder is not written to"
 
 
 @pytest.mark.slow
@@ -91,17 +90,17 @@ def test_jar_is_compiled_again_for_other_sources_or_another_spark(
 @needs_javac
 def test_jar_of_the_package_is_taken_only_if_it_was_made_of_its_sources(package: Path, spark_home: Path) -> None:
     build.build()
-    assert jar.jar_path() == str(build.JAR)
+    assert jar.jar_path() == str(build.jar_of("4.3"))
     os.utime(package / "io" / "A.java")
-    assert jar.jar_path() == str(build.JAR), "times say nothing about content: pip sets them when it unpacks"
+    assert jar.jar_path() == str(build.jar_of("4.3")), "times say nothing about content: pip sets them when it unpacks"
     (package / "io" / "A.java").write_text("package io; public class A { int more; }")
-    assert jar.jar_path() != str(build.JAR)
+    assert jar.jar_path() != str(build.jar_of("4.3"))
 
 
-def test_jar_of_a_package_without_sources_is_taken(package: Path) -> None:
+def test_jar_of_a_package_without_sources_is_taken(package: Path, spark_home: Path) -> None:
     shutil.rmtree(package / "io")
-    build.JAR.write_bytes(b"jar")
-    assert jar.jar_path() == str(build.JAR)
+    build.jar_of("4.3").write_bytes(b"jar")
+    assert jar.jar_path() == str(build.jar_of("4.3"))
 
 
 @pytest.mark.slow
@@ -120,7 +119,7 @@ def test_damaged_jar_is_compiled_again(package: Path, spark_home: Path, left: by
 def test_processes_compile_at_once_without_harm(package: Path, spark_home: Path, tmp_path: Path) -> None:
     script = (
         "import sys; from pathlib import Path; from lance_spark.spark.jvm import build, jar\n"
-        "build.HERE = Path(sys.argv[1]); build.JAR = build.HERE / 'lance-spark.jar'\n"
+        "build.HERE = Path(sys.argv[1])\n"
         "print('ready', flush=True); sys.stdin.readline()\n"
         "print(jar.jar_path())"
     )
@@ -137,7 +136,7 @@ def test_processes_compile_at_once_without_harm(package: Path, spark_home: Path,
     answers = {process.communicate(timeout=120)[0].strip() for process in processes}
     (path,) = answers
     assert [process.returncode for process in processes] == [0, 0, 0]
-    assert build.is_current(Path(path))
+    assert build.is_current("4.3", Path(path))
     assert list((tmp_path / "cache" / "lance-spark").iterdir()) == [Path(path)], "no draft is left"
 
 
@@ -151,7 +150,7 @@ def test_folder_that_others_can_write_is_not_used(package: Path, spark_home: Pat
     taken = Path(jar.jar_path())
     assert taken.parent != folder
     assert taken.name == planted.name
-    assert build.is_current(taken)
+    assert build.is_current("4.3", taken)
     assert stat.S_IMODE(taken.parent.stat().st_mode) == 0o700
 
 
@@ -172,7 +171,7 @@ def test_home_that_cannot_hold_a_folder_costs_a_compilation_a_process(
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", "/dev/null/cache")
     path = jar.jar_path()
-    assert build.is_current(Path(path))
+    assert build.is_current("4.3", Path(path))
     assert jar.jar_path() == path
 
 
@@ -203,7 +202,7 @@ def test_compiler_of_java_home_is_used(
     real = Path(shutil.which("javac") or "").resolve()
     monkeypatch.setenv("JAVA_HOME", str(real.parents[1]))
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert build.is_current(Path(jar.jar_path()))
+    assert build.is_current("4.3", Path(jar.jar_path()))
 
 
 def test_error_old_jdk(package: Path, spark_home: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -224,9 +223,44 @@ def test_error_no_pyspark(package: Path, monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_error_another_spark(package: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    fake_spark(monkeypatch, tmp_path, "4.2.1")
-    with pytest.raises(UnsupportedFeatureError, match=r"the connector is for Spark 4\.3; in .*jars is 4\.2\.1"):
+    fake_spark(monkeypatch, tmp_path, "5.0.0")
+    with pytest.raises(UnsupportedFeatureError, match=r"the connector supports Spark 4\.\d to 4\.3, this is 5\.0\.0; "):
         jar.jar_path()
+    with pytest.raises(UnsupportedFeatureError, match=r"this is 3\.5\.1"):
+        jar.jar_path("3.5.1")
+
+
+def test_error_jar_of_another_minor_than_the_spark_to_compile_against(package: Path, spark_home: Path) -> None:
+    with pytest.raises(UnsupportedFeatureError, match=r"it is for Spark 4\.2, and the Spark in .*jars is 4\.3\.0"):
+        jar.jar_path("4.2.1")
+
+
+@pytest.mark.parametrize(("version", "minor"), [("4.2.1", "4.2"), ("4.3.0-SNAPSHOT", "4.3"), ("4.3.0.dev1", "4.3")])
+def test_jar_of_the_package_is_that_of_the_minor(
+    package: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, version: str, minor: str
+) -> None:
+    shutil.rmtree(package / "io")
+    for each in build.MINORS:
+        build.jar_of(each).write_bytes(b"jar")
+    assert jar.jar_path(version) == str(package / f"lance-spark-{minor}.jar")
+    fake_spark(monkeypatch, tmp_path, version)
+    assert jar.jar_path() == str(package / f"lance-spark-{minor}.jar")
+
+
+def test_minor_takes_the_newest_class_that_is_not_newer(package: Path) -> None:
+    for name in ("spark-4.2/io/B.java", "spark-4.3/io/B.java", "spark-4.3/io/C.java"):
+        (package / name).parent.mkdir(parents=True, exist_ok=True)
+        (package / name).touch()
+    chosen = {m: [path.relative_to(package).as_posix() for path in build.sources(m)] for m in ("4.2", "4.3")}
+    assert chosen == {
+        "4.2": ["io/A.java", "spark-4.2/io/B.java"],
+        "4.3": ["io/A.java", "spark-4.3/io/B.java", "spark-4.3/io/C.java"],
+    }
+    before = build.digest("4.2")
+    (package / "spark-4.3" / "io" / "B.java").write_text("changed")
+    assert build.digest("4.2") == before
+    (package / "spark-4.2" / "io" / "B.java").write_text("changed")
+    assert build.digest("4.2") != before
 
 
 def test_error_no_sources(package: Path, spark_home: Path) -> None:

@@ -22,7 +22,7 @@ OURS = "io.lancespark.LanceExtensions"
 def conf(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     """The folder of Spark's files, for a process without a JVM."""
     monkeypatch.setattr(session, "running_jvm", lambda: None)
-    monkeypatch.setattr(session, "jar_path", lambda: "/ours.jar")
+    monkeypatch.setattr(session, "jar_path", lambda version: "/ours.jar")
     monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path))
     monkeypatch.delenv("PYSPARK_SUBMIT_ARGS", raising=False)
     monkeypatch.delenv("SPARK_REMOTE", raising=False)

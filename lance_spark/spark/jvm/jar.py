@@ -1,6 +1,7 @@
 """Location of the connector's jar: in the package, or compiled from its Java sources when it is first needed.
 
-A wheel that was built beside a Spark and a JDK has the jar. One that pip built by itself, from a source tree, an sdist
+A wheel that was built beside a Spark and a JDK has a jar, and those of other minor versions of Spark that its source
+tree had. One that pip built by itself, from a source tree, an sdist
 or a git URL, has the sources alone: pip builds in an environment of its own, where no Spark is. The jar is compiled
 then by the first session, in some seconds, and kept in a folder of the user.
 """
@@ -23,19 +24,41 @@ FOLDER_VARIABLE = "LANCE_SPARK_JAR_DIR"
 """Environment variable with the folder for compiled jars. It is trusted: whoever writes there runs code as the user."""
 
 
-def jar_path() -> str:
+def jar_path(version: str | None = None) -> str:
     """The path of the connector's jar, which is compiled if need be.
+
+    Args:
+        version: of the Spark that the jar is for; that of the Spark that is here if None.
 
     Raises:
         NotFoundError: there is no jar, and no JDK, Spark or Java sources to make it.
-        UnsupportedFeatureError: the Spark that is here is of another version, or its jars do not fit the sources.
+        UnsupportedFeatureError: the connector does not support the version, or the Spark that is here is of another
+            minor, or its jars do not fit the sources.
     """
-    if build.is_current() or (build.JAR.is_file() and not build.sources()):
-        return str(build.JAR)
+    minor = supported_minor(version or _version_here())
+    jar = build.jar_of(minor)
+    if build.is_current(minor) or (jar.is_file() and not build.sources(minor)):
+        return str(jar)
     try:
-        return str(_compiled())
+        return str(_compiled(minor))
     except (build.JarBuildError, build.CompileError) as error:
         raise _explained(error) from error
+
+
+def supported_minor(version: str) -> str:
+    """The minor of a version of Spark.
+
+    Raises:
+        UnsupportedFeatureError: the connector does not support it.
+    """
+    try:
+        return build.minor_of(version)
+    except build.WrongSparkError as error:
+        raise UnsupportedFeatureError(
+            f'{error}; install one of these, or use spark.read.format("lance") without the connector',
+            feature="connector",
+            version=version,
+        ) from error
 
 
 def jar_bytes() -> bytes:
@@ -43,12 +66,22 @@ def jar_bytes() -> bytes:
     return Path(jar_path()).read_bytes()
 
 
-def _compiled() -> Path:
-    version = build.spark_version(build.spark_jars())
-    name = f"lance-spark-{version}-{build.digest()[:16]}.jar"
+def _version_here() -> str:
+    try:
+        return build.spark_version(build.spark_jars())
+    except build.JarBuildError as error:
+        raise _explained(error) from error
+
+
+def _compiled(minor: str) -> Path:
+    jars = build.spark_jars()
+    version = build.spark_version(jars)
+    if build.minor_of(version) != minor:
+        raise build.WrongSparkError(f"it is for Spark {minor}, and the Spark in {jars} is {version}")
+    name = f"lance-spark-{version}-{build.digest(minor)[:16]}.jar"
     folder = _folder()
     jar = folder / name
-    if build.is_current(jar):
+    if build.is_current(minor, jar):
         return jar
     if not os.access(folder, os.W_OK):
         jar = _folder_of_process() / name

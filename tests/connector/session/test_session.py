@@ -100,8 +100,16 @@ def test_the_same_sources_give_the_same_jar(jar: Path, tmp_path: Path) -> None:
 
 
 def test_another_spark_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pyspark.__version__", "4.2.1")
-    with pytest.raises(UnsupportedFeatureError, match=r"for Spark 4\.3, this is 4\.2\.1"):
+    monkeypatch.setattr(build, "spark_version", lambda jars: "5.0.0")
+    with pytest.raises(UnsupportedFeatureError, match=r"supports Spark 4\.\d to 4\.3, this is 5\.0\.0; install one of"):
+        session.configure(SparkSession.Builder())
+
+
+def test_client_without_jars_is_of_the_version_of_pyspark(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("SPARK_HOME", raising=False)
+    monkeypatch.setattr(build, "find_spec", lambda name: None)
+    monkeypatch.setattr("pyspark.__version__", "3.5.1")
+    with pytest.raises(UnsupportedFeatureError, match=r"this is 3\.5\.1"):
         session.configure(SparkSession.Builder())
 
 
@@ -109,11 +117,6 @@ def test_missing_pyspark_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setitem(sys.modules, "pyspark", None)
     with pytest.raises(UnsupportedFeatureError, match=r"pip install 'lance-spark\[spark\]'"):
         session.configure(object())
-
-
-def test_java_names_the_same_spark() -> None:
-    text = (build.HERE / "io" / "lancespark" / "python" / "LanceSpark.java").read_text()
-    assert f'MINOR = "{build.SPARK}"' in text
 
 
 def test_functions_of_spark_stay(spark: SparkSession) -> None:

@@ -4,12 +4,8 @@ import java.util.function.Function;
 import org.apache.spark.sql.catalyst.FunctionIdentifier;
 import org.apache.spark.sql.catalyst.TableIdentifier;
 import org.apache.spark.sql.catalyst.expressions.Expression;
-import org.apache.spark.sql.catalyst.parser.NamedParameterContext;
-import org.apache.spark.sql.catalyst.parser.ParameterContext;
 import org.apache.spark.sql.catalyst.parser.ParseException;
 import org.apache.spark.sql.catalyst.parser.ParserInterface;
-import org.apache.spark.sql.catalyst.parser.SqlStatementSplitResult;
-import org.apache.spark.sql.catalyst.parser.TemporalIdentifier;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.StructType;
@@ -36,13 +32,6 @@ public abstract class ForwardingParser implements ParserInterface {
   }
 
   @Override
-  public LogicalPlan parsePlanWithParameters(String text, ParameterContext parameters) throws ParseException {
-    Function<String, Expression> values =
-        name -> parameters instanceof NamedParameterContext named ? named.params().get(name).getOrElse(() -> null) : null;
-    return delegate.parsePlanWithParameters(rewritten(text, values), parameters);
-  }
-
-  @Override
   public Expression parseExpression(String text) throws ParseException {
     return delegate.parseExpression(text);
   }
@@ -63,11 +52,6 @@ public abstract class ForwardingParser implements ParserInterface {
   }
 
   @Override
-  public TemporalIdentifier parseTemporalTableIdentifier(String text) throws ParseException {
-    return delegate.parseTemporalTableIdentifier(text);
-  }
-
-  @Override
   public LogicalPlan parseQuery(String text) throws ParseException {
     return delegate.parseQuery(text);
   }
@@ -75,11 +59,6 @@ public abstract class ForwardingParser implements ParserInterface {
   @Override
   public StructType parseRoutineParam(String text) throws ParseException {
     return delegate.parseRoutineParam(text);
-  }
-
-  @Override
-  public SqlStatementSplitResult splitStatements(String text) {
-    return delegate.splitStatements(text);
   }
 
   @Override

@@ -1,6 +1,7 @@
 package io.lancespark.compat;
 
 import org.apache.spark.sql.catalyst.util.CharVarcharUtils;
+import org.apache.spark.sql.catalyst.util.GeneratedColumn;
 import org.apache.spark.sql.catalyst.util.IdentityColumn;
 import org.apache.spark.sql.connector.catalog.CatalogV2Util;
 import org.apache.spark.sql.connector.catalog.Column;
@@ -39,9 +40,22 @@ public final class Types {
     return columns;
   }
 
-  /** The schema of columns, with defaults and comments in the metadata of its fields. */
+  /** The schema of columns, with defaults, generation expressions and comments in the metadata of its fields. */
   public static StructType ofColumns(Column[] columns) {
-    return CatalogV2Util.v2ColumnsToStructType(columns);
+    StructField[] fields = CatalogV2Util.v2ColumnsToStructType(columns).fields().clone();
+    for (int index = 0; index < columns.length; index++) {
+      if (columns[index].generationExpression() != null) {
+        fields[index] = withGeneration(fields[index], columns[index].generationExpression());
+      }
+    }
+    return new StructType(fields);
+  }
+
+  /** The field with an expression, which Spark leaves out of schemas before 4.3. */
+  private static StructField withGeneration(StructField field, String expression) {
+    MetadataBuilder metadata = new MetadataBuilder().withMetadata(field.metadata());
+    metadata.putString(GeneratedColumn.GENERATION_EXPRESSION_METADATA_KEY(), expression);
+    return new StructField(field.name(), field.dataType(), field.nullable(), metadata.build());
   }
 
   /** The schema of columns as statements declare it, for SHOW CREATE TABLE. */

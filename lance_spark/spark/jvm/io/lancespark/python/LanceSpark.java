@@ -1,24 +1,37 @@
 package io.lancespark.python;
 
+import io.lancespark.compat.SparkMinor;
+import java.util.List;
 import org.apache.spark.package$;
 
-/** The Spark version that the connector supports. */
+/** The versions of Spark that the connector supports. */
 public final class LanceSpark {
-  /** Spark's connector interfaces and internals change with every minor version. */
-  static final String MINOR = "4.3";
+  /** Each has a jar of its own: Spark's connector interfaces and internals change with every minor version. */
+  private static final List<String> MINORS = List.of("4.2", "4.3");
 
   private LanceSpark() {}
 
   /**
-   * Fails on other versions. Classes that Spark loads by name call this first, before a missing Spark class raises a
-   * less helpful error.
+   * Fails on another minor version than that of this jar. Classes that Spark loads by name call this first, before a
+   * missing Spark class raises a less helpful error.
    */
   public static void check() {
     String version = package$.MODULE$.SPARK_VERSION();
-    if (!version.startsWith(MINOR + ".")) {
-      throw new UnsupportedOperationException(
-          "the Lance connector is for Spark " + MINOR + ", this is Spark " + version
-              + ". Take its jar, extensions and catalogs out of the settings; spark.read.format(\"lance\") works without them");
+    if (!version.startsWith(SparkMinor.NAME + ".")) {
+      throw new UnsupportedOperationException(mismatch(version));
     }
+  }
+
+  private static String mismatch(String version) {
+    for (String minor : MINORS) {
+      if (version.startsWith(minor + ".")) {
+        return "this jar of the Lance connector is for Spark " + SparkMinor.NAME + ", this is Spark " + version
+            + "; put lance-spark-" + minor + ".jar on the class path in its place, whose path"
+            + " python -m lance_spark.spark.jvm.build prints";
+      }
+    }
+    return "the Lance connector supports Spark " + MINORS.get(0) + " to " + MINORS.get(MINORS.size() - 1)
+        + ", this is Spark " + version
+        + ". Take its jar, extensions and catalogs out of the settings; spark.read.format(\"lance\") works without them";
   }
 }

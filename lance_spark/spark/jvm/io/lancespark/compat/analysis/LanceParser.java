@@ -2,7 +2,7 @@ package io.lancespark.compat.analysis;
 
 import io.lancespark.catalog.SearchCatalog;
 import io.lancespark.compat.Catalyst;
-import io.lancespark.compat.ForwardingParser;
+import io.lancespark.compat.SparkParser;
 import io.lancespark.python.LanceException;
 import io.lancespark.sql.LanceStatements;
 import java.util.ArrayList;
@@ -21,7 +21,7 @@ import org.apache.spark.unsafe.types.UTF8String;
  *
  * <p>Any other text is passed on unchanged.
  */
-public final class LanceParser extends ForwardingParser {
+public final class LanceParser extends SparkParser {
   private final SparkSession session;
 
   public LanceParser(org.apache.spark.sql.SparkSession session, ParserInterface delegate) {

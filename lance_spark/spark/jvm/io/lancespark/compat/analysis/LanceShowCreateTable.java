@@ -3,7 +3,7 @@ package io.lancespark.compat.analysis;
 import io.lancespark.catalog.LanceTable;
 import io.lancespark.compat.Catalyst;
 import io.lancespark.compat.Rows;
-import io.lancespark.compat.Scans;
+import io.lancespark.compat.PlanNodes;
 import io.lancespark.compat.Types;
 import java.util.ArrayList;
 import java.util.List;
@@ -47,7 +47,7 @@ public final class LanceShowCreateTable extends SparkStrategy {
       whole.add(definition + (isNotNull ? " NOT NULL" : "") + values(described, columns[index]));
     }
     String shown = text.replace(listed(printed), listed(whole));
-    return Scans.rows(statement.output(), List.of(Rows.of(UTF8String.fromString(shown))), false);
+    return PlanNodes.rows(statement.output(), List.of(Rows.of(UTF8String.fromString(shown))), false);
   }
 
   /** What the definition of a column says of values that are computed; empty if none are. */

@@ -1,7 +1,7 @@
 package io.lancespark.compat.optimizer;
 
 import io.lancespark.compat.Catalyst;
-import io.lancespark.compat.Scans;
+import io.lancespark.compat.PlanNodes;
 import io.lancespark.read.LanceScan;
 import java.util.ArrayList;
 import java.util.HashSet;
@@ -96,7 +96,7 @@ public final class LanceDynamicPruning extends Rule<LogicalPlan> {
     boolean turns =
         join.joinType() == Inner$.MODULE$
             && join.condition().isDefined()
-            && Scans.broadcastSide(join) == BuildLeft$.MODULE$;
+            && PlanNodes.broadcastSide(join) == BuildLeft$.MODULE$;
     return turns ? turned(join, new And(MARK, join.condition().get())) : join;
   }
 
@@ -119,7 +119,7 @@ public final class LanceDynamicPruning extends Rule<LogicalPlan> {
    * that side again for each of them.
    */
   private LogicalPlan withBroadcast(Join join) {
-    BuildSide side = Scans.broadcastSide(join);
+    BuildSide side = PlanNodes.broadcastSide(join);
     LogicalPlan left = side == BuildRight$.MODULE$ ? join.left() : unfiltered(join.left());
     LogicalPlan right = side == BuildLeft$.MODULE$ ? join.right() : unfiltered(join.right());
     if (left == join.left() && right == join.right()) {

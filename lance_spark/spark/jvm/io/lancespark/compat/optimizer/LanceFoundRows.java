@@ -1,7 +1,7 @@
 package io.lancespark.compat.optimizer;
 
 import io.lancespark.compat.Catalyst;
-import io.lancespark.compat.Scans;
+import io.lancespark.compat.PlanNodes;
 import io.lancespark.read.LanceStreamScan;
 import java.util.Arrays;
 import java.util.HashMap;
@@ -60,7 +60,7 @@ public final class LanceFoundRows extends SparkPlan {
     UnsafeProjection projection = UnsafeProjection.create(Catalyst.seq(expressions), Catalyst.seq(scanned));
     LanceStreamScan.Rows read = scan.rows(row -> projection.apply(row).copy());
     Seq<Attribute> output = Catalyst.seq(columns.stream().map(NamedExpression::toAttribute).toList());
-    LocalTableScanExec rows = Scans.rows(output, read.rows(), true);
+    LocalTableScanExec rows = PlanNodes.rows(output, read.rows(), true);
     return new LanceFoundRows(rows, scan, order, read.batches());
   }
 

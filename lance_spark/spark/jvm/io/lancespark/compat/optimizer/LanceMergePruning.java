@@ -1,6 +1,7 @@
 package io.lancespark.compat.optimizer;
 
 import io.lancespark.compat.Catalyst;
+import io.lancespark.compat.PlanNodes;
 import io.lancespark.compat.Scans;
 import io.lancespark.read.LanceScan;
 import java.util.List;
@@ -132,7 +133,7 @@ public final class LanceMergePruning extends Rule<LogicalPlan> {
         continue; // The join itself compares the partitions of both sides, without a shuffle.
       }
       if (isColumn && PartitionPruning$.MODULE$.getFilterableTableScan(key, opened).isDefined()) {
-        rows = new Filter(Scans.keysOf(key, source, sourceKeys, index), rows);
+        rows = new Filter(PlanNodes.keysOf(key, source, sourceKeys, index), rows);
       }
     }
     return rows == opened ? plan : withScan(plan, rows);
