@@ -12,6 +12,7 @@ import io.lancespark.catalog.SearchCatalog;
 import io.lancespark.catalog.TableRequests;
 import io.lancespark.compat.Capabilities;
 import io.lancespark.compat.SessionConf;
+import io.lancespark.compat.ChangesRange;
 import io.lancespark.compat.SparkCatalog;
 import io.lancespark.compat.SparkChangelog;
 import io.lancespark.functions.LanceFunctions;
@@ -155,7 +156,7 @@ public class LanceCatalog implements SparkCatalog, SearchCatalog {
   }
 
   @Override
-  public SparkChangelog changes(Identifier identifier, SparkChangelog.Range range, Map<String, String> options)
+  public SparkChangelog changes(Identifier identifier, ChangesRange range, Map<String, String> options)
       throws NoSuchTableException {
     SparkChangelog changes = tables.changes(identifier, range, options);
     if (changes == null) {

@@ -2,6 +2,7 @@ package io.lancespark.catalog;
 
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
+import io.lancespark.compat.ChangesRange;
 import io.lancespark.compat.SparkChangelog;
 import io.lancespark.compat.Types;
 import io.lancespark.python.Json;
@@ -22,7 +23,7 @@ public final class LanceChangelog implements SparkChangelog {
   }
 
   /** The range as JSON for requests. */
-  static ObjectNode describe(Range range) {
+  static ObjectNode describe(ChangesRange range) {
     ObjectNode node = Json.object();
     if (range.firstVersion() != null) {
       node.put("starting_version", range.firstVersion());

@@ -4,6 +4,7 @@ import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import io.lancespark.compat.SessionConf;
+import io.lancespark.compat.ChangesRange;
 import io.lancespark.compat.SparkCatalog;
 import io.lancespark.compat.SparkChangelog;
 import io.lancespark.python.Json;
@@ -76,7 +77,7 @@ public final class TableRequests {
 
   /** The changes in a version range, or null if the table does not exist. */
   public SparkChangelog changes(
-      Identifier identifier, SparkChangelog.Range range, Map<String, String> options) {
+      Identifier identifier, ChangesRange range, Map<String, String> options) {
     ObjectNode described = LanceChangelog.describe(range);
     ObjectNode request = Json.object();
     request.set("table", loadRequest(identifier, SparkCatalog.State.NEWEST, options));

@@ -3,10 +3,12 @@ package io.lancespark.compat;
 import java.io.Serializable;
 import java.util.HashMap;
 import java.util.Iterator;
+import java.util.List;
 import java.util.Map;
 import org.apache.spark.JobArtifactSet$;
 import org.apache.spark.JobArtifactState;
 import org.apache.spark.TaskContext;
+import org.apache.spark.api.python.ChainedPythonFunctions;
 import org.apache.spark.api.python.PythonUtils;
 import org.apache.spark.api.python.SimplePythonFunction;
 import org.apache.spark.sql.catalyst.InternalRow;
@@ -20,6 +22,7 @@ import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.vectorized.ColumnarBatch;
 import org.apache.spark.util.CollectionAccumulator;
 import scala.Option;
+import scala.Tuple2;
 import scala.jdk.javaapi.CollectionConverters;
 
 /**
@@ -83,9 +86,16 @@ public final class ArrowRunner implements Serializable {
             function.broadcastVars(),
             updates);
     TaskContext task = TaskContext.get();
+    ChainedPythonFunctions chain = new ChainedPythonFunctions(PythonUtils.toSeq(List.of(reporting)));
     ArrowPythonRunner runner =
-        Shims.arrowRunner(
-            reporting, MAP_ARROW_ITER, input, timeZone, largeTypes, PythonUtils.toScalaMap(conf), artifacts);
+        ArrowRunners.of(
+            PythonUtils.toSeq(List.of(new Tuple2<>(chain, (Object) 0L))),
+            MAP_ARROW_ITER,
+            input,
+            timeZone,
+            largeTypes,
+            PythonUtils.toScalaMap(conf),
+            artifacts);
     Iterator<scala.collection.Iterator<InternalRow>> groups = new Groups(rows, maxRows, maxBytes);
     return CollectionConverters.asJava(
         runner.compute(CollectionConverters.asScala(groups), task.partitionId(), task));

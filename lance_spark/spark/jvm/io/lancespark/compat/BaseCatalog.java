@@ -62,7 +62,7 @@ public interface BaseCatalog extends StagingTableCatalog, SupportsNamespaces, Fu
   Table load(Identifier identifier, State state, Map<String, String> options) throws NoSuchTableException;
 
   /** The changes of a table in a range. */
-  SparkChangelog changes(Identifier identifier, SparkChangelog.Range range, Map<String, String> options)
+  SparkChangelog changes(Identifier identifier, ChangesRange range, Map<String, String> options)
       throws NoSuchTableException;
 
   /**

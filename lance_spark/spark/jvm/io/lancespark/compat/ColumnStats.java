@@ -5,7 +5,6 @@ import java.util.LinkedHashMap;
 import java.util.Map;
 import org.apache.spark.sql.Row;
 import org.apache.spark.sql.catalyst.catalog.CatalogColumnStat;
-import org.apache.spark.sql.catalyst.catalog.CatalogStatistics;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.plans.logical.ColumnStat;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
@@ -13,11 +12,9 @@ import org.apache.spark.sql.classic.Dataset;
 import org.apache.spark.sql.connector.read.colstats.ColumnStatistics;
 import org.apache.spark.sql.execution.command.CommandUtils$;
 import org.apache.spark.sql.types.StructField;
-import org.apache.spark.sql.types.StructType;
 import scala.Option;
 import scala.Tuple2;
 import scala.jdk.javaapi.CollectionConverters;
-import scala.math.BigInt;
 
 /**
  * Statistics of columns, computed by Spark and kept in the form of the tables of its own catalog.
@@ -53,10 +50,7 @@ public record ColumnStats(long rows, Map<String, Map<String, String>> columns) {
     if (stat.isEmpty()) {
       return null;
     }
-    CatalogStatistics ofColumn =
-        new CatalogStatistics(BigInt.apply(0), Option.empty(), immutable(Map.of(COLUMN, stat.get())));
-    StructType schema = new StructType().add(COLUMN, column.dataType());
-    return Shims.columnStatistics(ofColumn, schema);
+    return PlannerStatistics.of(stat.get(), COLUMN, column.dataType());
   }
 
   private static <V> scala.collection.immutable.Map<String, V> immutable(Map<String, V> map) {

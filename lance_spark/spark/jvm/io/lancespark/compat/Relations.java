@@ -28,8 +28,7 @@ public final class Relations {
 
   public static DataSourceV2Relation with(
       DataSourceV2Relation relation, Table table, Seq<AttributeReference> columns) {
-    return relation.copy(
-        table, columns, relation.catalog(), relation.identifier(), relation.options(), relation.timeTravelSpec());
+    return NodeCopies.with(relation, table, columns);
   }
 
   /**
@@ -46,7 +45,7 @@ public final class Relations {
         relation.table(),
         relation.identifier().getOrElse(() -> null),
         relation.options().keySet(),
-        relation.timeTravelSpec().isDefined());
+        NodeCopies.hasTimeTravel(relation));
   }
 
   /** The relations of a plan and its subqueries for which {@code isChosen} is true. */

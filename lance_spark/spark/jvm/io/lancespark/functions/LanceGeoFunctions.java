@@ -130,8 +130,8 @@ public final class LanceGeoFunctions {
 
     private Geometry geometry(InternalRow row, int place) {
       Object value = row.get(place, types.get(place));
-      return WellKnownBinary.parse(
-          Geometries.isValue(value) ? Geometries.toBinary(value) : (byte[]) value);
+      byte[] geometry = Geometries.binary(value);
+      return WellKnownBinary.parse(geometry == null ? (byte[]) value : geometry);
     }
   }
 

@@ -1,6 +1,6 @@
 package io.lancespark.functions;
 
-import io.lancespark.compat.Shims;
+import io.lancespark.compat.Variants;
 import io.lancespark.python.LanceException;
 import java.io.IOException;
 import java.math.BigDecimal;
@@ -184,7 +184,7 @@ public final class LanceJsonFunctions {
       case DOUBLE -> value.getDouble();
       case FLOAT -> (double) value.getFloat();
       case DECIMAL -> {
-        BigDecimal decimal = Shims.decimal(value);
+        BigDecimal decimal = Variants.decimal(value);
         yield decimal.scale() <= 0 ? (Object) decimal.toBigInteger() : (Object) decimal.doubleValue();
       }
       default -> null;

@@ -305,8 +305,9 @@ public final class Json {
     if (value == null) {
       return null;
     }
-    if (Geometries.isValue(value)) {
-      return literal(Geometries.toBinary(value));
+    byte[] geometry = Geometries.binary(value);
+    if (geometry != null) {
+      return literal(geometry);
     }
     return value instanceof byte[] bytes ? Base64.getEncoder().encodeToString(bytes) : value.toString();
   }

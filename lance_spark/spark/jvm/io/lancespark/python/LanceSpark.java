@@ -7,7 +7,7 @@ import org.apache.spark.package$;
 /** The versions of Spark that the connector supports. */
 public final class LanceSpark {
   /** Each has a jar of its own: Spark's connector interfaces and internals change with every minor version. */
-  private static final List<String> MINORS = List.of("4.2", "4.3");
+  private static final List<String> MINORS = List.of("4.1", "4.2", "4.3");
 
   private LanceSpark() {}
 
@@ -32,6 +32,7 @@ public final class LanceSpark {
     }
     return "the Lance connector supports Spark " + MINORS.get(0) + " to " + MINORS.get(MINORS.size() - 1)
         + ", this is Spark " + version
-        + ". Take its jar, extensions and catalogs out of the settings; spark.read.format(\"lance\") works without them";
+        + ". Take its jar, extensions and catalogs out of the settings;"
+        + " spark.read.format(\"lance\") works without them";
   }
 }

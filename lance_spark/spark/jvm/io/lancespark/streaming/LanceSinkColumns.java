@@ -4,6 +4,7 @@ import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import io.lancespark.compat.Epochs;
+import io.lancespark.compat.StreamSink;
 import io.lancespark.python.Json;
 import java.util.HashMap;
 import java.util.Map;
@@ -21,7 +22,7 @@ public final class LanceSinkColumns {
 
   /** {@code description} of a table, without columns that were added to the sink of this thread's query. */
   public static JsonNode hideAdded(JsonNode description, CatalogPlugin catalog, Identifier identifier) {
-    Epochs.Sink sink = Epochs.sink(SparkContext.getOrCreate().getLocalProperty(LanceEpochWriteBuilder.QUERY_ID));
+    StreamSink sink = Epochs.sink(SparkContext.getOrCreate().getLocalProperty(LanceEpochWriteBuilder.QUERY_ID));
     if (sink == null || !sink.catalog().equals(catalog) || !sink.identifier().equals(identifier)) {
       return description;
     }

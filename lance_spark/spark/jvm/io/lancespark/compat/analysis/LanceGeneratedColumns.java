@@ -2,6 +2,7 @@ package io.lancespark.compat.analysis;
 
 import io.lancespark.catalog.LanceTable;
 import io.lancespark.compat.Catalyst;
+import io.lancespark.compat.NodeCopies;
 import io.lancespark.compat.Shims;
 import io.lancespark.python.LanceException;
 import java.util.ArrayList;
@@ -152,7 +153,7 @@ public final class LanceGeneratedColumns extends Rule<LogicalPlan> {
 
     private MergeRows.Instruction computed(MergeRows.Instruction instruction) {
       if (instruction instanceof MergeRows.Keep keep) {
-        return Shims.with(keep, Catalyst.seq(computed(Catalyst.list(keep.output()))));
+        return NodeCopies.with(keep, Catalyst.seq(computed(Catalyst.list(keep.output()))));
       }
       if (instruction instanceof MergeRows.Split split) {
         return split.copy(split.condition(), split.output(), Catalyst.seq(computed(Catalyst.list(split.otherOutput()))));

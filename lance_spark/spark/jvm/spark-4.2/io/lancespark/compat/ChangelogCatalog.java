@@ -24,7 +24,7 @@ public interface ChangelogCatalog extends TableInfoCatalog, TransactionalCatalog
   @Override
   default Changelog loadChangelog(Identifier identifier, ChangelogContext context, CaseInsensitiveStringMap options)
       throws NoSuchTableException {
-    return changes(identifier, SparkChangelog.Range.of(context), options.asCaseSensitiveMap());
+    return changes(identifier, SparkChangelog.range(context), options.asCaseSensitiveMap());
   }
 
   @Override

@@ -1,6 +1,5 @@
 package io.lancespark.compat;
 
-import java.util.LinkedHashMap;
 import java.util.Map;
 import org.apache.spark.sql.connector.write.DeleteSummary;
 import org.apache.spark.sql.connector.write.DeltaBatchWrite;
@@ -25,20 +24,15 @@ public interface CountedWrite extends DeltaBatchWrite {
 
   @Override
   default void commit(WriterCommitMessage[] messages, WriteSummary summary) {
-    Map<String, Long> counts = new LinkedHashMap<>();
+    commit(messages, counts(summary));
+  }
+
+  private static Map<String, Long> counts(WriteSummary summary) {
     if (summary instanceof MergeSummary merge) {
-      counts.put("numTargetRowsInserted", merge.numTargetRowsInserted());
-      counts.put("numTargetRowsUpdated", merge.numTargetRowsUpdated());
-      counts.put("numTargetRowsDeleted", merge.numTargetRowsDeleted());
-      counts.put("numTargetRowsMatchedUpdated", merge.numTargetRowsMatchedUpdated());
-      counts.put("numTargetRowsMatchedDeleted", merge.numTargetRowsMatchedDeleted());
-      counts.put("numTargetRowsNotMatchedBySourceUpdated", merge.numTargetRowsNotMatchedBySourceUpdated());
-      counts.put("numTargetRowsNotMatchedBySourceDeleted", merge.numTargetRowsNotMatchedBySourceDeleted());
+      return MergeCounts.of(merge);
     } else if (summary instanceof UpdateSummary update) {
-      counts.put("numUpdatedRows", update.numUpdatedRows());
-    } else if (summary instanceof DeleteSummary delete) {
-      counts.put("numDeletedRows", delete.numDeletedRows());
+      return Map.of("numUpdatedRows", update.numUpdatedRows());
     }
-    commit(messages, counts);
+    return summary instanceof DeleteSummary delete ? Map.of("numDeletedRows", delete.numDeletedRows()) : Map.of();
   }
 }

@@ -7,13 +7,9 @@ import org.apache.spark.unsafe.types.BinaryView;
 public final class Geometries {
   private Geometries() {}
 
-  public static boolean isValue(Object value) {
-    return value instanceof BinaryView;
-  }
-
-  /** The well-known binary of a value. */
-  public static byte[] toBinary(Object value) {
-    return STUtils.stGeomAsBinary((BinaryView) value);
+  /** The well-known binary of a value; null if it is no geometry. */
+  public static byte[] binary(Object value) {
+    return value instanceof BinaryView geometry ? STUtils.stGeomAsBinary(geometry) : null;
   }
 
   /** The value of a well-known binary. */

@@ -1,0 +1,10 @@
+package io.lancespark.compat.analysis;
+
+import org.apache.spark.sql.SparkSessionExtensions;
+
+/** The analyzer's rules that only some versions of Spark need, or have the nodes for. */
+public final class MinorRules {
+  private MinorRules() {}
+
+  public static void inject(SparkSessionExtensions extensions) {}
+}

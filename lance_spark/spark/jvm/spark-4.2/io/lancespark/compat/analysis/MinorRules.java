@@ -1,0 +1,13 @@
+package io.lancespark.compat.analysis;
+
+import io.lancespark.compat.Catalyst;
+import org.apache.spark.sql.SparkSessionExtensions;
+
+/** The analyzer's rules that only some versions of Spark need, or have the nodes for. */
+public final class MinorRules {
+  private MinorRules() {}
+
+  public static void inject(SparkSessionExtensions extensions) {
+    extensions.injectPostHocResolutionRule(Catalyst.rule(LanceNearestJoins::new));
+  }
+}
