@@ -28,7 +28,7 @@ from typing import BinaryIO
 
 HERE = Path(__file__).resolve().parent
 JAVA_RELEASE = 17
-MINORS = ("4.1", "4.2", "4.3")
+MINORS = ("4.0", "4.1", "4.2", "4.3")
 """The minor versions of Spark that the connector supports, in ascending order."""
 
 _SERVICES = "META-INF/services"

@@ -1,47 +1,14 @@
 package io.lancespark.compat;
 
-import org.apache.spark.QueryContext;
 import org.apache.spark.sql.AnalysisException;
 import org.apache.spark.sql.catalyst.trees.Origin;
-import scala.Option;
-import scala.collection.immutable.Map$;
 
 /** An error with a condition and a text of our own, which Spark has no template of. */
-public abstract class SparkError extends AnalysisException {
+public abstract class SparkError extends ConditionError {
   private static final long serialVersionUID = 1L;
 
   protected SparkError(String message, String condition, String sqlState, String text) {
-    super(
-        message,
-        Option.empty(),
-        Option.empty(),
-        Option.empty(),
-        Option.apply(condition),
-        Map$.MODULE$.empty(),
-        new QueryContext[0],
-        Option.apply(sqlState),
-        Option.apply(text));
-  }
-
-  /**
-   * The same error as one of Spark's own classes, for a task: the driver thread that deserializes it does not see jars
-   * that a session has added. Spark's scheduler rethrows it unchanged because it has a condition. It has no stack
-   * trace, because Spark would log it for every attempt of the task.
-   */
-  protected static AnalysisException ofSpark(String message, String condition, String sqlState, String text) {
-    AnalysisException error =
-        new AnalysisException(
-            message,
-            Option.empty(),
-            Option.empty(),
-            Option.empty(),
-            Option.apply(condition),
-            Map$.MODULE$.empty(),
-            new QueryContext[0],
-            Option.apply(sqlState),
-            Option.apply(text));
-    error.setStackTrace(new StackTraceElement[0]);
-    return error;
+    super(message, condition, sqlState, text);
   }
 
   /** This error: Spark's copy with a position has a query context, and Python then asks Spark for our condition's text. */

@@ -45,7 +45,7 @@ public final class LanceFunctions {
               LanceTextFunctions.ALL,
               LanceDistance.ALL,
               LanceJsonFunctions.ALL,
-              LanceGeoFunctions.ALL,
+              MinorFunctions.ALL,
               LanceBlobUri.ALL)
           .flatMap(List::stream)
           .toList();

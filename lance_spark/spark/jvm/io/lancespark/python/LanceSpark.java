@@ -7,7 +7,7 @@ import org.apache.spark.package$;
 /** The versions of Spark that the connector supports. */
 public final class LanceSpark {
   /** Each has a jar of its own: Spark's connector interfaces and internals change with every minor version. */
-  private static final List<String> MINORS = List.of("4.1", "4.2", "4.3");
+  private static final List<String> MINORS = List.of("4.0", "4.1", "4.2", "4.3");
 
   private LanceSpark() {}
 
