@@ -10,34 +10,37 @@ import base64
 import datetime
 import decimal
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-from pyspark.sql import datasource as spark
 from pyspark.sql import types as st
 
 from lance_spark.expr.nodes import Expr
 from lance_spark.spark.predicates import SparkExpression, to_filter
 
-_NAMES: dict[type[spark.Filter], str] = {
-    spark.EqualTo: "=",
-    spark.EqualNullSafe: "<=>",
-    spark.GreaterThan: ">",
-    spark.GreaterThanOrEqual: ">=",
-    spark.LessThan: "<",
-    spark.LessThanOrEqual: "<=",
-    spark.In: "IN",
-    spark.IsNull: "IS_NULL",
-    spark.IsNotNull: "IS_NOT_NULL",
-    spark.StringStartsWith: "STARTS_WITH",
-    spark.StringEndsWith: "ENDS_WITH",
-    spark.StringContains: "CONTAINS",
+if TYPE_CHECKING:
+    from pyspark.sql.datasource import Filter
+
+_NAMES = {
+    "EqualTo": "=",
+    "EqualNullSafe": "<=>",
+    "GreaterThan": ">",
+    "GreaterThanOrEqual": ">=",
+    "LessThan": "<",
+    "LessThanOrEqual": "<=",
+    "In": "IN",
+    "IsNull": "IS_NULL",
+    "IsNotNull": "IS_NOT_NULL",
+    "StringStartsWith": "STARTS_WITH",
+    "StringEndsWith": "ENDS_WITH",
+    "StringContains": "CONTAINS",
 }
+"""The connector's names of Spark's filters, by the names of the classes: Spark 4.0 has no filters to import."""
 
 _UNKNOWN = SparkExpression(name="?")
 
 
-def split_filters(filters: Iterable[spark.Filter], schema: pa.Schema) -> tuple[list[Expr], list[spark.Filter]]:
+def split_filters(filters: Iterable[Filter], schema: pa.Schema) -> tuple[list[Expr], list[Filter]]:
     """(expressions that mean exactly what Spark's filters mean, the filters for which there is none).
 
     Args:
@@ -45,7 +48,7 @@ def split_filters(filters: Iterable[spark.Filter], schema: pa.Schema) -> tuple[l
         schema: the columns of the table, in its types.
     """
     pushed: list[Expr] = []
-    left: list[spark.Filter] = []
+    left: list[Filter] = []
     for spark_filter in filters:
         expression = to_expr(spark_filter, schema)
         if expression is None:
@@ -55,7 +58,7 @@ def split_filters(filters: Iterable[spark.Filter], schema: pa.Schema) -> tuple[l
     return pushed, left
 
 
-def to_expr(spark_filter: spark.Filter, schema: pa.Schema) -> Expr | None:
+def to_expr(spark_filter: Filter, schema: pa.Schema) -> Expr | None:
     """The expression that keeps exactly the rows that Spark's filter keeps; None if there is none.
 
     Args:
@@ -65,14 +68,15 @@ def to_expr(spark_filter: spark.Filter, schema: pa.Schema) -> Expr | None:
     return to_filter(to_spark_expression(spark_filter), schema)
 
 
-def to_spark_expression(spark_filter: spark.Filter) -> SparkExpression:
+def to_spark_expression(spark_filter: Filter) -> SparkExpression:
     """The predicate as the connector would get it; named "?" if there is no such form."""
-    if isinstance(spark_filter, spark.Not):
-        return SparkExpression("NOT", (to_spark_expression(spark_filter.child),))
-    name = _NAMES.get(type(spark_filter))
+    kind = type(spark_filter).__name__
+    parts: Any = spark_filter  # All but NOT have an attribute; only the null checks have no value.
+    if kind == "Not":
+        return SparkExpression("NOT", (to_spark_expression(parts.child),))
+    name = _NAMES.get(kind)
     if name is None:
         return _UNKNOWN
-    parts: Any = spark_filter  # All of these kinds have an attribute; only the null checks have no value.
     values = () if name in ("IS_NULL", "IS_NOT_NULL") else parts.value if name == "IN" else (parts.value,)
     return SparkExpression(name, (SparkExpression(column=tuple(parts.attribute)), *map(_constant, values)))
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
+from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import DataType, LongType, StructField, StructType
 
 from lance_spark.errors import InvalidInputError, NotFoundError
@@ -33,6 +33,9 @@ from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.operations.manifest_builder import data_format
 from lance_spark.table.reading.system_columns import ROW_ADDRESS, ROW_ID
 from lance_spark.table.source import Split
+
+if TYPE_CHECKING:
+    from pyspark.sql.datasource import Filter
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,7 @@
 """`spark.readStream.format("lance")` by Spark's Python data source interface: the connector's source in another shape.
 
-Offsets, limits and the work of tasks are those of `spark/connector/streaming/source.py`, so checkpoints are too.
+Offsets, limits and the work of tasks are those of `spark/connector/streaming/source.py`, so checkpoints are too. Before
+Spark 4.2 a Python source does not know where the next batch begins, so that each batch has all new rows.
 """
 
 from __future__ import annotations
@@ -14,19 +15,30 @@ from typing import Any
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
-from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
 from lance_spark.errors import UnsupportedFeatureError
+from lance_spark.spark.compat import SPARK, SPARK_NAME
+from lance_spark.spark.compat.sources import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 from lance_spark.spark.connector.channel.handles import TableHandle
 from lance_spark.spark.connector.channel.registry import Call, Session
 from lance_spark.spark.connector.channel.warm_worker import errors_without_traceback, keep_imports
 from lance_spark.spark.connector.streaming import source
 from lance_spark.spark.connector.streaming.parsed_stream import ParsedStream, StreamRequest, StreamState
 from lance_spark.spark.plugin.reader import Snapshot
+from lance_spark.spark.streaming.options import SourceOptions
 from lance_spark.spark.types.schemas import exchanged_schema
 
 _MAX_ROWS = (1 << 63) - 1
+_LIMITS = {
+    "max_versions": "maxVersionsPerTrigger",
+    "max_files": "maxFilesPerTrigger",
+    "max_bytes": "maxBytesPerTrigger",
+    "max_rows": "maxRowsPerTrigger",
+    "min_rows": "minRowsPerTrigger",
+    "max_trigger_delay": "maxTriggerDelay",
+}
+"""Options that limit batches, by their attributes."""
 
 
 @dataclass
@@ -46,6 +58,7 @@ class LanceStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     Raises:
         InvalidInputError: an option is wrong.
+        UnsupportedFeatureError: an option needs the connector, or a later Spark.
     """
 
     def __init__(self, snapshot: Snapshot, options: Mapping[str, str], schema: StructType) -> None:
@@ -67,6 +80,8 @@ class LanceStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 "version that the query needs",
                 feature="holdVersions",
             )
+        if SPARK < (4, 2):
+            _refuse_limits(stream.options)
         self._poll_interval = stream.options.poll_interval
         self._ending: str | None = None
         self._latest: str | None = None
@@ -91,7 +106,18 @@ class LanceStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """A limit that says that those of the options apply; `ReadAllAvailable` says that none does."""
         return ReadMaxRows(_MAX_ROWS)
 
-    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
+    def latestOffset(self, start: dict[str, Any] | None = None, limit: ReadLimit | None = None) -> dict[str, Any]:
+        """The end of the next batch. Before Spark 4.2 there are no arguments, and it is the newest version."""
+        return self._newest() if start is None else self._end_of_batch(start, limit)
+
+    def _newest(self) -> dict[str, Any]:
+        if self._idle_at is None or monotonic() - self._idle_since >= self._poll_interval:
+            newest = source.newest(source.StateRequest(self._stream), self._call).offset
+            self._idle_at = newest if newest == self._latest else None
+            self._latest, self._idle_since = newest, monotonic()
+        return _entries(self._latest or "")
+
+    def _end_of_batch(self, start: dict[str, Any], limit: ReadLimit | None) -> dict[str, Any]:
         begin = _text(start)
         if begin == self._idle_at and monotonic() - self._idle_since < self._poll_interval:
             return start
@@ -111,8 +137,23 @@ class LanceStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return None if self._latest is None else _entries(self._latest)
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        if SPARK < (4, 2):
+            self._check_versions(_text(start), _text(end))
         work = source.plan(source.BatchRequest(self._stream, _text(start), _text(end)), self._call).attachments
         return [StreamPartition(item) for item in work]
+
+    def _check_versions(self, start: str, end: str) -> None:
+        """Passes if the stream can follow the table from `start` to `end`, which `latestOffset` has not checked.
+
+        Raises:
+            IncompatibleConflictError: a version changes what the stream cannot follow.
+            NotFoundError: a version that the stream needs was cleaned up.
+        """
+        reached, last = start, ""
+        while reached not in (last, end):
+            # A batch ends before a version that cannot be read; the error is that of the batch that begins there.
+            last = reached
+            reached = source.latest(source.LatestRequest(self._stream, last, end, is_limited=False), self._call).end
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         if not isinstance(partition, StreamPartition):
@@ -120,6 +161,16 @@ class LanceStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         with errors_without_traceback():
             yield from self._task(iter([pa.RecordBatch.from_pydict({"work": pa.array([partition.work], pa.binary())})]))
         keep_imports()
+
+
+def _refuse_limits(options: SourceOptions) -> None:
+    given = [name for attribute, name in _LIMITS.items() if getattr(options, attribute) is not None]
+    if given:
+        raise UnsupportedFeatureError(
+            f"option {given[0]}: {SPARK_NAME} does not tell Python sources where a batch begins; use the connector, or "
+            "Spark 4.2",
+            feature=given[0],
+        )
 
 
 def _entries(offset: str) -> dict[str, Any]:

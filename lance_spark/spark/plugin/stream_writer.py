@@ -12,10 +12,11 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa
 from pyspark import TaskContext
-from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMessage
+from pyspark.sql.datasource import WriterCommitMessage
 from pyspark.sql.types import StructType
 
 from lance_spark.errors import EpochCommittedError, UnsupportedFeatureError
+from lance_spark.spark.compat.sources import StreamArrowWriter
 from lance_spark.spark.connector.channel.warm_worker import errors_without_traceback, keep_imports
 from lance_spark.spark.jobs.task_result import TaskResult
 from lance_spark.spark.jobs.write_job import WriteJob
@@ -47,7 +48,7 @@ class EpochResult(WriterCommitMessage):
     query_id: str
 
 
-class LanceStreamWriter(DataSourceStreamArrowWriter):
+class LanceStreamWriter(StreamArrowWriter):
     """One epoch of a streaming query: each is one commit, whose manifest has the epoch's mark.
 
     An epoch that the table has already is not committed again, and the files that its tasks have written are removed.

@@ -8,25 +8,22 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from functools import cache
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
-import pyspark
 from pyspark.sql import types as st
 
 from lance_spark.errors import InvalidInputError, UnsupportedFeatureError
 from lance_spark.schema.extension import EXTENSION_METADATA, EXTENSION_NAME
+from lance_spark.spark.compat.types import GEOMETRIES
 
 GEOARROW_WKB = b"geoarrow.wkb"
 _NAME, _METADATA = EXTENSION_NAME.encode(), EXTENSION_METADATA.encode()
 _SRID, _WKB = "srid", "wkb"
 _GEOMETRY, _GEOGRAPHY = b"geometry", b"geography"
-_FIRST_SPARK = (4, 3)
-"""Older releases do not read such values from columns."""
 
 _SRIDS = {"OGC:CRS84": 4326, "EPSG:4326": 4326, "EPSG:3857": 3857}
 """Coordinates are x before y whatever the authority says, so that the first two are the same."""
@@ -36,13 +33,7 @@ _CODES = {4326: "OGC:CRS84", 3857: "EPSG:3857"}
 
 def is_geo_type(dtype: st.DataType) -> bool:
     """Whether a type is GEOMETRY or GEOGRAPHY."""
-    return isinstance(dtype, _classes())
-
-
-@cache
-def _classes() -> tuple[type[st.DataType], ...]:
-    release = tuple(int(part) for part in pyspark.__version__.split(".")[:2])
-    return (st.GeometryType, st.GeographyType) if release >= _FIRST_SPARK else ()
+    return isinstance(dtype, GEOMETRIES)
 
 
 def check_geo_type(dtype: Any, path: str) -> None:
@@ -106,7 +97,7 @@ def geo_type(field: pa.Field) -> st.DataType | None:
     None for other columns, and for `geoarrow.wkb` that Spark has no type for (another reference system, other edges),
     which are BINARY.
     """
-    if not _classes():
+    if not GEOMETRIES:
         return None
     if _is_exchanged(field.type):
         entries = field.type.field(_WKB).metadata

@@ -7,20 +7,18 @@ however often Spark rewrites it.
 
 from __future__ import annotations
 
-from typing import Any
-
 import pyarrow as pa
 import pyarrow.types as pt
-import pyspark
 from pyspark.errors import PySparkTypeError
 from pyspark.sql import types as st
-from pyspark.sql.pandas.types import to_arrow_schema
 
 from lance_spark.errors import InvalidInputError, UnsupportedFeatureError
 from lance_spark.schema.blob import BLOB_KEY
 from lance_spark.schema.extension import is_json_field
 from lance_spark.schema.generated import GENERATED, IDENTITY
 from lance_spark.schema.text_type import COLLATION, TEXT_TYPE
+from lance_spark.spark.compat import SPARK_NAME
+from lance_spark.spark.compat.types import TIME, worker_schema
 from lance_spark.spark.types.collations import collation_metadata, with_collation_of, without_collations
 from lance_spark.spark.types.column_properties import Properties, apply
 from lance_spark.spark.types.defaults import CURRENT_DEFAULT, DEFAULT, checked_default, default_of
@@ -123,8 +121,8 @@ def _spark_type(dtype: pa.DataType, path: str, interval: st.DayTimeIntervalType 
         return st.TimestampNTZType() if dtype.tz is None else st.TimestampType()
     if pt.is_duration(dtype):
         return interval
-    if pt.is_time(dtype):
-        return st.TimeType()
+    if pt.is_time(dtype) and TIME is not None:
+        return TIME
     if pt.is_fixed_size_binary(dtype):
         return st.BinaryType()
     return _spark_nested_type(dtype, path)
@@ -139,7 +137,7 @@ def _spark_nested_type(dtype: pa.DataType, path: str) -> st.DataType:
     if pt.is_list(dtype) or pt.is_large_list(dtype) or pt.is_fixed_size_list(dtype):
         return st.ArrayType(_type_of(dtype.value_field, f"{path}.item"), dtype.value_field.nullable)
     raise UnsupportedFeatureError(
-        f"column {path} has type {dtype}, which Spark does not have; choose other columns by option 'columns'",
+        f"column {path} has type {dtype}, which {SPARK_NAME} does not have; choose other columns by option 'columns'",
         feature=f"type {dtype} in Spark",
     )
 
@@ -214,9 +212,7 @@ def exchanged_schema(columns: st.StructType) -> pa.Schema:
 
     Timestamps are in UTC, intervals of years and months are numbers of months.
     """
-    # Spark 4.1 does not have this argument, nor needs it.
-    zone: dict[str, Any] = {} if pyspark.__version__.startswith("4.1.") else {"timezone": "UTC"}
-    return to_arrow_schema(with_months(columns), **zone)
+    return worker_schema(with_months(columns))
 
 
 def _stored_type(dtype: st.DataType, path: str) -> st.DataType:

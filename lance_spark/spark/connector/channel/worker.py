@@ -8,8 +8,7 @@ import struct
 from io import BufferedReader
 from typing import IO
 
-from pyspark.sql.worker.utils import worker_run
-
+from lance_spark.spark.compat.worker import worker_run
 from lance_spark.spark.connector.channel.registry import answer
 from lance_spark.spark.connector.channel.warm_worker import keep_imports
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.types as pt
-from pyspark.sql.types import ArrayType, DataType, SpatialType, VariantType
+from pyspark.sql.types import ArrayType, DataType, VariantType
 
 from lance_spark.errors import InvalidInputError, UnsupportedFeatureError
 from lance_spark.spark.connector.procedures.procedure_types import (
@@ -34,6 +34,7 @@ from lance_spark.spark.connector.search.search_tasks import DividedCall, after, 
 from lance_spark.spark.connector.search.text_search import plan_text_search
 from lance_spark.spark.connector.search.vector_search import plan_vector_search
 from lance_spark.spark.jobs.compaction_job import AnyDataset
+from lance_spark.spark.types.geometry import is_geo_type
 from lance_spark.spark.types.json_columns import with_json_texts
 from lance_spark.spark.types.schemas import to_spark_schema
 
@@ -105,7 +106,7 @@ def _rows(planned: DividedCall) -> LocalRows:
 def _check_has_text(name: str, dtype: DataType) -> None:
     if isinstance(dtype, ArrayType):
         _check_has_text(name, dtype.elementType)
-    elif isinstance(dtype, (VariantType, SpatialType)):
+    elif isinstance(dtype, VariantType) or is_geo_type(dtype):
         raise _not_returned(name, dtype.simpleString())
 
 

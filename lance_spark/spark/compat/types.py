@@ -1,0 +1,24 @@
+"""Types of Spark that only some minor versions have, and the Arrow schema of rows in workers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import types as st
+from pyspark.sql.pandas.types import to_arrow_schema
+
+from lance_spark.spark.compat import SPARK
+
+TIME: st.DataType | None = st.TimeType() if SPARK >= (4, 1) else None
+"""TIME, which came with Spark 4.1."""
+
+GEOMETRIES: tuple[type[Any], ...] = (st.GeometryType, st.GeographyType) if SPARK >= (4, 3) else ()
+"""GEOMETRY and GEOGRAPHY; Spark 4.1 and 4.2 have both, but do not read such values from columns."""
+
+
+def worker_schema(columns: st.StructType) -> pa.Schema:
+    """The Arrow schema in which Spark exchanges rows with Python workers; timestamps are in UTC."""
+    # Before 4.2 the time zone is no argument, and is UTC.
+    zone: dict[str, Any] = {"timezone": "UTC"} if SPARK >= (4, 2) else {}
+    return to_arrow_schema(columns, **zone)
