@@ -12,6 +12,7 @@ import pytest
 from hypothesis import settings
 
 from tests.support.durations import read_durations, scope, write_durations
+from tests.support.spark_versions import skip_later
 from tests.support.tiers import TIER, Tier, selected
 
 pytest_plugins = ["pytester", "tests.support.connector.session"]
@@ -38,7 +39,9 @@ def rng(request: pytest.FixtureRequest) -> random.Random:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leaves the cases that the tier of this run chooses, the longest modules first if there are several processes."""
+    """Leaves the cases that the tier of this run chooses, the longest modules first if there are several processes, and
+    skips those that need a later Spark.
+    """
     kept = selected(items, TIER, SEED)
     if len(kept) < len(items):
         chosen = set(kept)
@@ -47,6 +50,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         measured = read_durations()
         kept.sort(key=lambda item: -measured.get(scope(item.nodeid), float("inf")))
     items[:] = kept
+    skip_later(items)
 
 
 @pytest.hookimpl(wrapper=True)

@@ -170,7 +170,9 @@ def test_nanoseconds_are_cut_off_towards_the_past() -> None:
 )  # fmt: skip
 def test_types_without_a_counterpart(dtype: pa.DataType) -> None:
     schema = pa.schema([("id", pa.int64()), ("deep", pa.struct([("c", pa.list_(dtype))]))])
-    with pytest.raises(UnsupportedFeatureError, match=r"column deep\.c\.item has type .*, which Spark 4.. does not have"):
+    with pytest.raises(
+        UnsupportedFeatureError, match=r"column deep\.c\.item has type .*, which Spark 4.. does not have"
+    ):
         to_spark_schema(schema)
 
 

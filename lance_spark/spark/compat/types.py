@@ -13,8 +13,11 @@ from lance_spark.spark.compat import SPARK
 TIME: st.DataType | None = st.TimeType() if SPARK >= (4, 1) else None
 """TIME, which came with Spark 4.1."""
 
-GEOMETRIES: tuple[type[Any], ...] = (st.GeometryType, st.GeographyType) if SPARK >= (4, 3) else ()
-"""GEOMETRY and GEOGRAPHY; Spark 4.1 and 4.2 have both, but do not read such values from columns."""
+# Spark 4.1 and 4.2 have the types, but do not read such values from columns.
+GeometryType: type[st.GeometryType] = st.GeometryType if SPARK >= (4, 3) else None  # type: ignore[assignment]
+GeographyType: type[st.GeographyType] = st.GeographyType if SPARK >= (4, 3) else None  # type: ignore[assignment]
+GEOMETRIES: tuple[type[st.DataType], ...] = (GeometryType, GeographyType) if SPARK >= (4, 3) else ()
+"""GEOMETRY and GEOGRAPHY; none before Spark 4.3."""
 
 
 def worker_schema(columns: st.StructType) -> pa.Schema:

@@ -18,7 +18,7 @@ from pyspark.sql import types as st
 
 from lance_spark.errors import InvalidInputError, UnsupportedFeatureError
 from lance_spark.schema.extension import EXTENSION_METADATA, EXTENSION_NAME
-from lance_spark.spark.compat.types import GEOMETRIES
+from lance_spark.spark.compat.types import GEOMETRIES, GeographyType, GeometryType
 
 GEOARROW_WKB = b"geoarrow.wkb"
 _NAME, _METADATA = EXTENSION_NAME.encode(), EXTENSION_METADATA.encode()
@@ -86,7 +86,7 @@ def geo_metadata(dtype: Any) -> dict[bytes, bytes]:
     parameters = {}
     if dtype.srid in _CODES:
         parameters = {"crs": _CODES[dtype.srid], "crs_type": "authority_code"}
-    if isinstance(dtype, st.GeographyType):
+    if isinstance(dtype, GeographyType):
         parameters["edges"] = "spherical"
     return {_NAME: GEOARROW_WKB, _METADATA: json.dumps(parameters, separators=(",", ":")).encode()}
 
@@ -103,7 +103,7 @@ def geo_type(field: pa.Field) -> st.DataType | None:
         entries = field.type.field(_WKB).metadata
         srid = int(entries[b"srid"])
         if srid in (0, *_CODES):
-            return st.GeometryType(srid) if _GEOMETRY in entries else st.GeographyType(srid)
+            return GeometryType(srid) if _GEOMETRY in entries else GeographyType(srid)
         return None
     metadata = field.metadata or {}
     if not _is_binary(field.type) or metadata.get(_NAME) != GEOARROW_WKB:
@@ -122,8 +122,8 @@ def _declared(text: bytes) -> st.DataType | None:
     if srid is None or edges not in (None, "planar", "spherical"):
         return None
     if edges == "spherical":
-        return st.GeographyType(srid) if srid == 4326 else None
-    return st.GeometryType(srid)
+        return GeographyType(srid) if srid == 4326 else None
+    return GeometryType(srid)
 
 
 def _srid(crs: Any, kind: Any) -> int | None:
