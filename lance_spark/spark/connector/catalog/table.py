@@ -21,6 +21,7 @@ from lance_spark.schema.field import LanceSchema
 from lance_spark.schema.projection import project
 from lance_spark.spark.blobs.columns import BINARY, DESCRIPTIONS, metadata_columns
 from lance_spark.spark.column_statistics import without_statistics
+from lance_spark.spark.compat import SPARK
 from lance_spark.spark.connector.catalog.partition_by import shown_fields
 from lance_spark.spark.connector.catalog.resolve import ResolvedTable, TableName, find
 from lance_spark.spark.connector.channel.handles import CatalogSettings, TableHandle
@@ -48,8 +49,8 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 READS = ("BATCH_READ", "MICRO_BATCH_READ")
 WRITES = ("BATCH_WRITE", "STREAMING_WRITE", "TRUNCATE", "OVERWRITE_BY_FILTER", "OVERWRITE_DYNAMIC")
 _ANY_SCHEMA = ("ACCEPT_ANY_SCHEMA",)
-EVOLVES = ("AUTOMATIC_SCHEMA_EVOLUTION",)
-_COMPUTES = ("GENERATE_COLUMN_VALUES_ON_WRITE",)
+EVOLVES: tuple[str, ...] = ("AUTOMATIC_SCHEMA_EVOLUTION",) if SPARK >= (4, 1) else ()
+_COMPUTES: tuple[str, ...] = ("GENERATE_COLUMN_VALUES_ON_WRITE",) if SPARK >= (4, 3) else ()
 _ALL_COLUMNS = ColumnOptions()
 _DESCRIBED, _BINARY = ColumnOptions(blob_handling=DESCRIPTIONS), ColumnOptions(blob_handling=BINARY)
 _COMMENTS = {
@@ -191,18 +192,21 @@ def _load_to_write(request: LoadRequest, place: ResolvedTable) -> LoadReply:
 
 
 def _computed(described: TableDescription, request: LoadRequest, *, by_spark: bool) -> TableDescription:
-    """Selects who computes generated columns: Spark for INSERT. Of tables with such columns it refuses UPDATE,
+    """Selects who computes generated columns: Spark 4.3 for INSERT. Of tables with such columns it refuses UPDATE,
     MERGE and streams, and it does not look at columns that are merged into the schema, or replace it.
 
-    UPDATE and MERGE get the values that they do not set from a rule of the connector; tasks complete and check all
-    other rows.
+    UPDATE and MERGE, and INSERT before Spark 4.3, get the values that they do not set from a rule of the connector;
+    tasks complete and check all other rows.
+
+    Args:
+        by_spark: whether the statement is such an INSERT.
     """
     if not described.generated:
         return described
-    if by_spark:
+    if by_spark and _COMPUTES:
         return replace(described, declares_generated=True, capabilities=described.capabilities + _COMPUTES)
-    changes_rows = request.is_merge or "UPDATE" in request.privileges
-    return replace(described, computed=described.generated if changes_rows else {})
+    by_rule = by_spark or request.is_merge or "UPDATE" in request.privileges
+    return replace(described, computed=described.generated if by_rule else {})
 
 
 def _asked_version(state: StateOptions, travel: TimeTravel | None) -> tuple[int | None, str | None, datetime | None]:
