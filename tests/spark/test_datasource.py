@@ -296,6 +296,7 @@ def test_errors_in_tasks_are_one_sentence(spark: SparkSession, tmp_path: Path, h
     assert uri in sentence
 
 
+@pytest.mark.since("4.3", "columns of GEOMETRY and GEOGRAPHY")
 @pytest.mark.slow
 def test_geometries_come_back(spark: SparkSession, tmp_path: Path) -> None:
     uri = str(tmp_path / "t")
@@ -313,6 +314,15 @@ def test_geometries_come_back(spark: SparkSession, tmp_path: Path) -> None:
     assert [tuple(row) for row in rows] == [(i, None if i == 1 else wkb, 4326) for i in (0, 0, 1, 1, 2, 2)]
     with pytest.raises(PySparkException, match=r"column g is GEOMETRY\(4326\) in the table and BINARY in the rows"):
         spark.range(1).selectExpr("id", "X'01' AS g").write.format("lance").mode("append").save(uri)
+
+
+def test_rows_that_break_a_check_are_refused(spark: SparkSession, tmp_path: Path) -> None:
+    uri = str(tmp_path / "t")
+    lance_spark.write(pa.table({"id": pa.array([1, 2], pa.int64())}), uri).add_check("positive", "id > 0")
+    with pytest.raises(PySparkException, match="violates the CHECK constraint 'positive'"):
+        spark.range(2).write.format("lance").mode("append").save(uri)
+    spark.range(1, 2).write.format("lance").mode("append").save(uri)
+    assert sorted(row.id for row in spark.read.format("lance").load(uri).collect()) == [1, 1, 2]
 
 
 @pytest.mark.slow

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from pyspark.sql.types import LongType, StructField, StructType
 
 import lance_spark
 from lance_spark.errors import InvalidInputError, StreamBehindError
+from lance_spark.spark.compat import SPARK
 from lance_spark.spark.plugin.stream_writer import EpochResult, LanceStreamWriter
 
 SCHEMA = StructType([StructField("id", LongType())])
@@ -35,6 +37,7 @@ def run(stream: DataFrame, sink: Path, checkpoint: Path, **options: str) -> Any:
     return query
 
 
+@pytest.mark.since("4.2", "limits of batches in Python sources")
 @pytest.mark.slow
 def test_rows_go_from_table_to_table_over_restarts(spark: SparkSession, tmp_path: Path) -> None:
     source, sink, checkpoint = tmp_path / "source", tmp_path / "sink", tmp_path / "checkpoint"
@@ -53,6 +56,50 @@ def test_rows_go_from_table_to_table_over_restarts(spark: SparkSession, tmp_path
     assert len({path.stem[-16:] for path in sink.glob("data/*.lance")}) == 3
 
 
+@pytest.mark.slow
+def test_restarts_without_limits(spark: SparkSession, tmp_path: Path) -> None:
+    source, sink, checkpoint = tmp_path / "source", tmp_path / "sink", tmp_path / "checkpoint"
+    lance_spark.write(rows(1, 2), str(source))
+    lance_spark.write(rows(3), str(source), mode="append")
+    stream = spark.readStream.format("lance").load(str(source))
+    query = run(stream, sink, checkpoint)
+    assert [item["numInputRows"] for item in query.recentProgress] == [3]
+    lance.write_dataset(rows(4), str(source), mode="append")
+    lance.write_dataset(rows(5), str(source), mode="append")
+    run(stream, sink, checkpoint)
+    assert run(stream, sink, checkpoint).recentProgress == []
+    assert ids(spark, sink) == [1, 2, 3, 4, 5]
+    assert lance.dataset(str(sink)).version == 2
+
+
+@pytest.mark.slow
+def test_batch_ends_before_what_the_stream_cannot_follow(spark: SparkSession, tmp_path: Path) -> None:
+    source, sink, checkpoint = tmp_path / "source", tmp_path / "sink", tmp_path / "checkpoint"
+    lance_spark.write(rows(1, 2), str(source))
+    stream = spark.readStream.format("lance").load(str(source))
+    run(stream, sink, checkpoint)
+    lance_spark.open(str(source)).append(rows(3))
+    lance_spark.open(str(source)).delete("id = 1")
+    lance_spark.open(str(source)).append(rows(4))
+    with contextlib.suppress(PySparkException):
+        run(stream, sink, checkpoint)  # From Spark 4.2 on it has the rows of version 2.
+    with pytest.raises(PySparkException, match=r"version 3 .* a stream brings only new rows"):
+        run(stream, sink, checkpoint)
+    skipping = spark.readStream.format("lance").option("skipVersions", "3").load(str(source))
+    run(skipping, sink, checkpoint)
+    assert ids(spark, sink) == [1, 2, 3, 4]
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(SPARK >= (4, 2), reason="this Spark has limits of batches in Python sources")
+def test_limits_are_refused_where_spark_lacks_them(spark: SparkSession, tmp_path: Path) -> None:
+    lance_spark.write(rows(1, 2), str(tmp_path / "source"))
+    stream = spark.readStream.format("lance").option("minRowsPerTrigger", "1").load(str(tmp_path / "source"))
+    with pytest.raises(PySparkException, match=r"option minRowsPerTrigger: Spark 4\.. does not tell Python sources"):
+        run(stream, tmp_path / "sink", tmp_path / "checkpoint")
+
+
+@pytest.mark.since("4.2", "limits of batches in Python sources")
 @pytest.mark.slow
 def test_lost_checkpoint_of_a_named_query_is_refused(spark: SparkSession, tmp_path: Path) -> None:
     source, sink = tmp_path / "source", tmp_path / "sink"

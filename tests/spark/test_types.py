@@ -11,16 +11,17 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from pyspark.sql import types as st
-from pyspark.sql.pandas.types import to_arrow_schema
 
 from lance_spark.errors import InvalidInputError, UnsupportedFeatureError
+from lance_spark.spark.compat.types import TIME, worker_schema
 from lance_spark.spark.types.schemas import exchanged_schema, is_lossless, table_types, to_spark_schema, written_schema
 from lance_spark.spark.types.values import from_spark_batch, to_spark_batch
 
 MICROS = datetime.timedelta(microseconds=1)
+HAS_TIME = pytest.mark.since("4.1", "the type TIME")
 
 # Arrow type of the table, Spark's type, values of the table, what Spark sees of them (None: the same)
-CASES: list[tuple[pa.DataType, st.DataType, list[Any], list[Any] | None]] = [
+CASES: list[Any] = [
     (pa.bool_(), st.BooleanType(), [True, None, False], None),
     (pa.int8(), st.ByteType(), [-128, None, 127], None),
     (pa.int64(), st.LongType(), [-(2**63), None, 2**63 - 1], None),
@@ -43,8 +44,8 @@ CASES: list[tuple[pa.DataType, st.DataType, list[Any], list[Any] | None]] = [
     (pa.timestamp("s"), st.TimestampNTZType(), [datetime.datetime(2024, 1, 1), None], None),
     (pa.timestamp("ms", "UTC"), st.TimestampType(), [datetime.datetime(2024, 1, 1, tzinfo=datetime.timezone.utc), None], None),
     (pa.timestamp("ns"), st.TimestampNTZType(), [datetime.datetime(1900, 1, 1, 0, 0, 0, 7), None], None),
-    (pa.time32("s"), st.TimeType(), [datetime.time(23, 59, 59), None], None),
-    (pa.time64("us"), st.TimeType(), [datetime.time(23, 59, 59, 999999), None], None),
+    pytest.param(pa.time32("s"), TIME, [datetime.time(23, 59, 59), None], None, marks=HAS_TIME),
+    pytest.param(pa.time64("us"), TIME, [datetime.time(23, 59, 59, 999999), None], None, marks=HAS_TIME),
     (pa.duration("ms"), st.DayTimeIntervalType(), [datetime.timedelta(days=-1, milliseconds=5), None], None),
     (pa.duration("us"), st.DayTimeIntervalType(), [datetime.timedelta(days=-1, microseconds=5), None], None),
     (pa.null(), st.NullType(), [None, None], None),
@@ -79,7 +80,7 @@ def test_both_directions(
     spark_schema = to_spark_schema(table_schema)
     assert spark_schema == st.StructType([st.StructField("c", spark_type, True)])
 
-    target = to_arrow_schema(spark_schema, timezone="UTC")
+    target = worker_schema(spark_schema)
     # Longer than one byte of validity, and cut in the middle: offsets must not be lost.
     column = pa.array(values * 5, dtype.value_type if pa.types.is_dictionary(dtype) else dtype)
     if pa.types.is_dictionary(dtype):
@@ -220,16 +221,31 @@ def test_texts_of_limited_length_become_strings(dtype: st.DataType) -> None:
 @pytest.mark.parametrize(
     "dtype",
     [
-        st.GeometryType("ANY"),
-        st.GeographyType("ANY"),
         st.MapType(st.NullType(), st.NullType(), False),
         st.CalendarIntervalType(),
     ],
 )
 def test_types_that_a_table_would_forget(dtype: st.DataType) -> None:
     columns = st.StructType().add("s", st.StructType().add("l", st.ArrayType(dtype)))
+    with pytest.raises(UnsupportedFeatureError, match=r"column s\.l\.element has Spark's type"):
+        written_schema(columns)
+
+
+@pytest.mark.since("4.1", "the types GEOMETRY and GEOGRAPHY")
+@pytest.mark.parametrize("name", ["GeometryType", "GeographyType"])
+def test_geometries_of_any_system_are_refused(name: str) -> None:
+    columns = st.StructType().add("s", st.StructType().add("l", st.ArrayType(getattr(st, name)("ANY"))))
     with pytest.raises(UnsupportedFeatureError, match=r"column s\.l\.element (has Spark's type|is GEO.*\(ANY\))"):
         written_schema(columns)
+
+
+@pytest.mark.skipif(TIME is not None, reason="this Spark has the type TIME")
+def test_time_is_refused_where_spark_lacks_it() -> None:
+    schema = pa.schema([("id", pa.int64()), ("t", pa.time64("us"))])
+    with pytest.raises(
+        UnsupportedFeatureError, match=r"column t has type time64\[us\], which Spark 4\.0 does not have"
+    ):
+        to_spark_schema(schema)
 
 
 def test_collations_are_kept_at_every_level() -> None:
@@ -272,6 +288,7 @@ def test_variants_are_structs_with_an_extension_at_every_level() -> None:
     assert from_spark_batch(found, pa.schema([stored.field("v")])).column(0).to_pylist() == given.to_pylist()
 
 
+@pytest.mark.since("4.3", "columns of GEOMETRY and GEOGRAPHY")
 def test_geometries_of_another_srid_are_refused() -> None:
     def schema(dtype: st.DataType) -> pa.Schema:
         return written_schema(st.StructType().add("s", st.StructType().add("l", st.ArrayType(dtype))))

@@ -8,6 +8,8 @@ from pyspark.sql import SparkSession
 
 from tests.support.connector.plans import plan
 
+pytestmark = pytest.mark.since("4.2", "the CHANGES clause")
+
 
 @pytest.fixture(scope="module")
 def table(spark: SparkSession) -> str:

@@ -9,6 +9,8 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
+pytestmark = pytest.mark.since("4.1", "CHECK constraints in statements")
+
 VIOLATED = "CHECK_CONSTRAINT_VIOLATION"
 
 

@@ -240,6 +240,7 @@ def test_a_table_is_renamed_with_the_catalogs_name(spark: SparkSession, table: s
     assert spark.table(f"{table}_new").count() == 2
 
 
+@pytest.mark.since("4.2", "CREATE TABLE LIKE of such tables")
 @pytest.mark.slow
 @pytest.mark.parametrize("by_path", [True, False])
 def test_create_table_like_partitioned_table(spark: SparkSession, table: str, tmp_path: Path, by_path: bool) -> None:
@@ -263,6 +264,7 @@ def test_create_table_like_partitioned_table(spark: SparkSession, table: str, tm
     assert lance_spark.open(uri).num_partitions == 2
 
 
+@pytest.mark.since("4.2", "CREATE TABLE LIKE of such tables")
 @pytest.mark.slow
 def test_create_table_like(spark: SparkSession, table: str, uri: str) -> None:
     types = {"v": pa.list_(pa.float32(), 2), "u": pa.uint8(), "d": pa.dictionary(pa.int32(), pa.string())}

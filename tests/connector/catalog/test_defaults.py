@@ -15,6 +15,7 @@ COLUMNS = (
 )
 
 
+@pytest.mark.since("4.2", "CREATE TABLE LIKE of such tables")
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["", "PARTITIONED BY (p)"], ids=["plain", "partitioned"])
 def test_defaults_are_filled_in_and_follow_the_table(spark: SparkSession, tmp_path: Path, kind: str) -> None:

@@ -108,6 +108,7 @@ def test_merges_that_only_insert_compute_values(spark: SparkSession, made: str, 
     assert rows(spark, made) == [*FIRST, (3, 6, "q", "xQ"), (4, 8, None, None)]
 
 
+@pytest.mark.since("4.1", "MERGE WITH SCHEMA EVOLUTION")
 @pytest.mark.slow
 @pytest.mark.parametrize("by", ["", "PARTITIONED BY (double)"])
 def test_schema_evolution_computes_values(spark: SparkSession, table: str, by: str) -> None:
@@ -165,6 +166,7 @@ def test_updates_and_merges_are_checked(spark: SparkSession, made: str) -> None:
     assert rows(spark, made) == FIRST[:1]
 
 
+@pytest.mark.since("4.1", "CHECK constraints in statements")
 @pytest.mark.slow
 def test_values_of_columns_without_nulls_and_with_constraints(spark: SparkSession, table: str) -> None:
     spark.sql(
@@ -225,6 +227,7 @@ def test_streams_are_computed_and_checked(spark: SparkSession, made: str, tmp_pa
     assert len(rows(spark, made)) == 6
 
 
+@pytest.mark.since("4.2", "CREATE TABLE LIKE of such tables")
 @pytest.mark.slow
 def test_copies_and_new_definitions(spark: SparkSession, made: str) -> None:
     spark.sql(f"CREATE TABLE {made}_like LIKE {made}")

@@ -115,6 +115,7 @@ def test_statements_at_the_same_time(spark: SparkSession, made: str) -> None:
     assert len({row[0] for row in found}) == len(found)
 
 
+@pytest.mark.since("4.2", "CREATE TABLE LIKE of such tables")
 @pytest.mark.slow
 def test_definition(spark: SparkSession, made: str, table: str) -> None:
     text = "id BIGINT NOT NULL GENERATED ALWAYS AS IDENTITY (START WITH 10 INCREMENT BY 5)"

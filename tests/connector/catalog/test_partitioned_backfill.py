@@ -58,6 +58,7 @@ def version(spark: SparkSession) -> int:
     return int(spark.sql(f"SELECT max(version) AS v FROM {TABLE}.versions").first().v)
 
 
+@pytest.mark.since("4.2", "the CHANGES clause")
 def test_columns_from_a_view(spark: SparkSession, root: str, table: str) -> None:
     before = version(spark)
     view(

@@ -65,6 +65,7 @@ def _new(*keys: int) -> list[tuple[object, ...]]:
     return [(key, {"a": -key, "b": f"b{key}"}, f"n{key}") for key in keys]
 
 
+@pytest.mark.since("4.1", "MERGE WITH SCHEMA EVOLUTION")
 def test_merge_is_one_version(spark: SparkSession, uri: str, table: str) -> None:
     spark.sql(MERGE.format(table))
     assert seen(spark, uri, "id", "s", "word") == [*_old(*range(8)), *_new(8, 9, 10, 11)]
@@ -78,6 +79,7 @@ def test_merge_is_one_version(spark: SparkSession, uri: str, table: str) -> None
     assert spark.sql(f"SELECT * FROM {table} VERSION AS OF 1").columns == ["id", "s"]
 
 
+@pytest.mark.since("4.2", "INSERT WITH SCHEMA EVOLUTION")
 def test_insert_is_one_version(spark: SparkSession, uri: str, table: str) -> None:
     spark.sql(f"INSERT WITH SCHEMA EVOLUTION INTO {table} BY NAME SELECT word, s, id FROM wider WHERE id > 9")
     assert seen(spark, uri, "id", "s", "word") == [*_old(*range(10)), *_new(10, 11)]
@@ -87,6 +89,7 @@ def test_insert_is_one_version(spark: SparkSession, uri: str, table: str) -> Non
     assert version(uri) == 3
 
 
+@pytest.mark.since("4.1", "MERGE WITH SCHEMA EVOLUTION")
 @pytest.mark.slow
 def test_merges_that_read_the_table_otherwise(spark: SparkSession, uri: str, table: str) -> None:
     """One that only inserts is a join with the table for Spark; and the table can be its own source."""
@@ -100,6 +103,7 @@ def test_merges_that_read_the_table_otherwise(spark: SparkSession, uri: str, tab
     assert version(uri) == 4
 
 
+@pytest.mark.since("4.2", "INSERT WITH SCHEMA EVOLUTION")
 def test_overwrites_are_one_version(spark: SparkSession, uri: str, table: str) -> None:
     spark.sql(
         f"INSERT WITH SCHEMA EVOLUTION INTO {table} BY NAME REPLACE WHERE id < 9 SELECT * FROM wider WHERE id <> 9"
@@ -111,6 +115,7 @@ def test_overwrites_are_one_version(spark: SparkSession, uri: str, table: str) -
     assert version(uri) == 3
 
 
+@pytest.mark.since("4.2", "INSERT WITH SCHEMA EVOLUTION")
 @pytest.mark.slow
 @pytest.mark.usefixtures("stopped")
 @pytest.mark.parametrize(
@@ -131,6 +136,7 @@ def test_rows_that_fail_bring_no_columns(spark: SparkSession, uri: str, table: s
     assert spark.table(table).columns == ["id", "s"]
 
 
+@pytest.mark.since("4.1", "MERGE WITH SCHEMA EVOLUTION")
 def test_columns_come_without_rows(spark: SparkSession, uri: str, table: str) -> None:
     none = "(SELECT * FROM wider WHERE id = 0) s"
     spark.sql(MERGE.format(table).replace("wider s", none))
@@ -138,6 +144,7 @@ def test_columns_come_without_rows(spark: SparkSession, uri: str, table: str) ->
     assert version(uri) == 2
 
 
+@pytest.mark.since("4.1", "MERGE WITH SCHEMA EVOLUTION")
 @pytest.mark.slow
 @pytest.mark.parametrize("action", ["id = 1", "id = 9", "add", "append"])
 def test_a_rival_is_first(spark: SparkSession, uri: str, table: str, action: str) -> None:
@@ -172,6 +179,7 @@ def test_a_rival_is_first(spark: SparkSession, uri: str, table: str, action: str
     assert lance.dataset(uri).schema.names == ["id", "s", "word"]
 
 
+@pytest.mark.since("4.2", "INSERT WITH SCHEMA EVOLUTION")
 def test_new_columns_in_a_condition(spark: SparkSession, uri: str) -> None:
     """Rows that go are looked for by tasks, in a version that does not have the column yet."""
     table = make(words(spark, 40, 1), uri, max_row_per_file="2")
@@ -182,6 +190,7 @@ def test_new_columns_in_a_condition(spark: SparkSession, uri: str) -> None:
     assert version(uri) == 3
 
 
+@pytest.mark.since("4.2", "INSERT WITH SCHEMA EVOLUTION")
 def test_a_branch(spark: SparkSession, root: str) -> None:
     spark.sql("CREATE TABLE lance.evolving_branch AS SELECT 1L AS id")
     spark.sql("ALTER TABLE lance.evolving_branch CREATE BRANCH dev")
@@ -222,6 +231,7 @@ _PARTS = [(key, f"k{key % 3}", None) for key in range(9)]
 _WIDER = [(key, f"k{key % 5}", key * 2) for key in range(6, 11)]
 
 
+@pytest.mark.since("4.2", "INSERT WITH SCHEMA EVOLUTION")
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("statement", "kept"),
@@ -244,6 +254,7 @@ def test_partitions_get_the_columns_with_the_rows(
     assert (9, "k4", -1) in _parts(root)
 
 
+@pytest.mark.since("4.2", "INSERT WITH SCHEMA EVOLUTION")
 def test_partitions_are_overwritten_dynamically(spark: SparkSession, root: str, parted: str) -> None:
     spark.conf.set("spark.sql.sources.partitionOverwriteMode", "dynamic")
     try:
@@ -257,6 +268,7 @@ def test_partitions_are_overwritten_dynamically(spark: SparkSession, root: str, 
     assert _whole(root).version == 3
 
 
+@pytest.mark.since("4.2", "INSERT WITH SCHEMA EVOLUTION")
 @pytest.mark.parametrize(
     "statement", [MERGE, "INSERT WITH SCHEMA EVOLUTION INTO {} REPLACE WHERE id < 3 SELECT * FROM wider"]
 )
@@ -274,6 +286,7 @@ def test_rows_of_partitions_that_fail_bring_no_columns(
     wait_for_files(_whole(root).root, before)
 
 
+@pytest.mark.since("4.1", "MERGE WITH SCHEMA EVOLUTION")
 @pytest.mark.slow
 @pytest.mark.parametrize("action", ["id = 7", "id = 1", "add"])
 def test_rivals_in_partitions(spark: SparkSession, root: str, parted: str, action: str) -> None:
@@ -308,6 +321,7 @@ def test_rivals_in_partitions(spark: SparkSession, root: str, parted: str, actio
     assert {row for row in _parts(root) if row[2] is not None} == set(_WIDER)
 
 
+@pytest.mark.since("4.1", "MERGE WITH SCHEMA EVOLUTION")
 @pytest.mark.slow
 def test_statements_read_what_they_read_before(spark: SparkSession, root: str) -> None:
     """Spark resolves tables once more for a statement that writes: versions, caches and other catalogs stay."""

@@ -16,6 +16,7 @@ from lance_spark.spark.connector.channel.registry import PROTOCOL, answer
 from tests.support.connector.plans import plan
 
 
+@pytest.mark.since("4.2", "the CHANGES clause")
 @pytest.mark.slow
 @pytest.mark.tasks
 @pytest.mark.parametrize("partitioning", ["", "PARTITIONED BY (part)"])

@@ -31,6 +31,7 @@ def ids(spark: SparkSession, query: str) -> list[int]:
     return sorted(row.id for row in spark.sql(query).collect())
 
 
+@pytest.mark.since("4.2", "the CHANGES clause")
 @pytest.mark.slow
 def test_optimize(spark: SparkSession, root: str, table: str) -> None:
     before = whole(root, table).version
@@ -130,6 +131,7 @@ def test_primary_key(spark: SparkSession, root: str, table: str) -> None:
     assert [field.name for field in made.lance_schema.walk() if field.unenforced_primary_key] == ["id"]
 
 
+@pytest.mark.since("4.2", "the CHANGES clause")
 @pytest.mark.slow
 def test_changes(spark: SparkSession, root: str, table: str) -> None:
     start = whole(root, table).version + 1

@@ -250,6 +250,7 @@ def test_a_rerun_reads_its_own_table_anew(spark: SparkSession, uri: str) -> None
     assert _rows(spark) == [*((key, 1) for key in range(10)), (50, 101)]
 
 
+@pytest.mark.since("4.1", "MERGE WITH SCHEMA EVOLUTION")
 @pytest.mark.slow
 def test_a_rerun_brings_columns_in_one_version(spark: SparkSession, uri: str) -> None:
     meanwhile(spark, uri, append(uri, 50))

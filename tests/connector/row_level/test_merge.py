@@ -170,6 +170,7 @@ def test_what_is_refused(spark: SparkSession, uri: str) -> None:
     assert version(uri) == 1
 
 
+@pytest.mark.since("4.1", "MERGE WITH SCHEMA EVOLUTION")
 @pytest.mark.slow
 def test_schema_evolution(spark: SparkSession, root: str) -> None:
     spark.sql("CREATE NAMESPACE IF NOT EXISTS lance.evolving")
@@ -191,6 +192,7 @@ def test_schema_evolution(spark: SparkSession, root: str) -> None:
     assert version(uri) == before + 2
 
 
+@pytest.mark.since("4.1", "MERGE WITH SCHEMA EVOLUTION")
 def test_schema_evolution_of_a_path(spark: SparkSession, uri: str) -> None:
     table = make(spark.range(2), uri)
     spark.sql("SELECT 1 AS id, 'w' AS word").createOrReplaceTempView("wider")
@@ -202,6 +204,7 @@ def test_schema_evolution_of_a_path(spark: SparkSession, uri: str) -> None:
     assert str(lance.dataset(uri).schema.field("id").type) == "int64"
 
 
+@pytest.mark.since("4.1", "MERGE WITH SCHEMA EVOLUTION")
 def test_columns_are_never_left_out_in_silence(spark: SparkSession, uri: str) -> None:
     make(spark.range(2), uri)
     table = "spark_catalog.default.cannot_evolve"

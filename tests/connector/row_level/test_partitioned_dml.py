@@ -81,6 +81,7 @@ def test_merge(spark: SparkSession, table: str) -> None:
     assert _version(spark, table) == before + 1
 
 
+@pytest.mark.since("4.1", "MERGE WITH SCHEMA EVOLUTION")
 @pytest.mark.slow
 def test_merge_with_schema_evolution(spark: SparkSession, table: str) -> None:
     before = _version(spark, table)

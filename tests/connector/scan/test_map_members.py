@@ -54,6 +54,7 @@ def test_alter_table(spark: SparkSession, table: str) -> None:
     assert maps_of(spark, table) == [{"x": {"ff": 1, "h": None}, "y": None}, {"z": {"ff": 5, "h": 6}}]
 
 
+@pytest.mark.since("4.1", "MERGE WITH SCHEMA EVOLUTION")
 def test_rows_with_more_members(spark: SparkSession, table: str) -> None:
     version = f"SELECT max(version) FROM {table}.versions"
     before = spark.sql(version).first()[0]

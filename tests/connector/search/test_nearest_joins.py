@@ -13,6 +13,8 @@ from pyspark.sql import SparkSession
 
 from tests.support.connector.plans import plan
 
+pytestmark = pytest.mark.since("4.2", "nearest-by joins")
+
 APPROXIMATE = "spark.sql.lance.vectorSearch.approximate"
 COUNT, DIMENSION = 300, 6
 VALUES = np.random.default_rng(8).normal(size=(COUNT, DIMENSION)).astype(np.float32)

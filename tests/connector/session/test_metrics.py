@@ -44,6 +44,7 @@ def names(frame: DataFrame) -> set[str]:
     return {pairs.apply(place)._1() for place in range(pairs.size())} - {"numOutputRows"}
 
 
+@pytest.mark.since("4.2", "the CHANGES clause")
 @pytest.mark.slow
 @pytest.mark.parametrize("partitioned", [False, True])
 def test_scans_and_searches_show_the_metrics_that_apply_to_them(spark: SparkSession, partitioned: bool) -> None:

@@ -147,6 +147,7 @@ def test_parameters(spark: SparkSession, table: str) -> None:
         spark.sql(f"VACUUM {table} WITH (days = :days)")
 
 
+@pytest.mark.since("4.1", "parameters of IDENTIFIER in statements of extensions")
 def test_tables_in_identifier(spark: SparkSession, table: str) -> None:
     named = {"table": table, "rows": 100}
     (row,) = spark.sql(

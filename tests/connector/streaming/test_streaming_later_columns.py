@@ -128,6 +128,7 @@ def test_metadata_that_is_no_constant_of_the_column_is_no_value(spark: SparkSess
         assert sorted(map(tuple, batches(stream, tmp_path / condition))) == [(1, None), (2, None)]
 
 
+@pytest.mark.since("4.2", "streams of changes by name")
 @pytest.mark.parametrize("parts", ["", "PARTITIONED BY (p)"], ids=["plain", "partitioned"])
 def test_changes_add_up_to_the_default_that_older_rows_have(spark: SparkSession, tmp_path: Path, parts: str) -> None:
     """The rows come without it, and the version that brought the column changes them."""

@@ -39,6 +39,7 @@ def read(spark: SparkSession, path: str) -> DataFrame:
     return spark.read.format("lance").load(path)
 
 
+@pytest.mark.since("4.2", "streams of changes by name")
 @pytest.mark.slow
 @pytest.mark.parametrize("by_sql", [False, True])
 def test_stream_of_changes(spark: SparkSession, table: str, tmp_path: Path, by_sql: bool) -> None:
@@ -61,6 +62,7 @@ def test_stream_of_changes(spark: SparkSession, table: str, tmp_path: Path, by_s
     assert copy() == [(3, "delete", 1), (4, "insert", 7)]
 
 
+@pytest.mark.since("4.2", "streams of changes by name")
 @pytest.mark.slow
 def test_stream_of_changes_stops_at_its_end(spark: SparkSession, table: str, tmp_path: Path) -> None:
     for number in range(3):

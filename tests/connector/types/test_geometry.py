@@ -15,6 +15,8 @@ from pyspark.sql import types as st
 
 import lance_spark
 
+pytestmark = pytest.mark.since("4.3", "columns of GEOMETRY and GEOGRAPHY")
+
 
 def point(x: float, y: float) -> bytes:
     return struct.pack("<BIdd", 1, 1, x, y)

@@ -21,6 +21,8 @@ from tests.support.connector.plans import plan
 from tests.support.connector.scan_requests import ask, compare
 from tests.support.expr.geometries import geometries, path, point, random_geometry, wkb
 
+pytestmark = pytest.mark.since("4.3", "columns of GEOMETRY and GEOGRAPHY")
+
 NAME = "lance.db.places"
 EXACT = ["st_intersects", "st_disjoint"]
 MEETING = [

@@ -68,6 +68,7 @@ def test_units_of_nested_intervals_are_kept(spark: SparkSession, rows: str, uri:
     assert lance.dataset(uri).to_table()["l"].to_pylist() == [row.l for row in frame.collect()]
 
 
+@pytest.mark.since("4.2", "CREATE TABLE LIKE of such tables")
 @pytest.mark.slow
 def test_the_unit_follows_the_last_definition(spark: SparkSession, rows: str) -> None:
     table = "lance.intervals.defined"

@@ -57,6 +57,7 @@ def table(request: pytest.FixtureRequest, spark: SparkSession) -> str:
     return name
 
 
+@pytest.mark.since("4.2", "CREATE TABLE LIKE of such tables")
 @pytest.mark.slow
 def test_declared_types_are_kept(spark: SparkSession, table: str) -> None:
     assert types(spark, table) == TYPES

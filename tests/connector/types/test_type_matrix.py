@@ -11,9 +11,13 @@ from pathlib import Path
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
+from lance_spark.spark.compat import SPARK
 from tests.docs.generators import loaded
 
-VALUES = {
+_SINCE = {"time(6)": (4, 1), "geometry(4326)": (4, 3), "geography(4326)": (4, 3)}
+"""The first versions of Spark whose columns have a type; all others have the rest."""
+
+_VALUES = {
     "boolean": ("true", "false"),
     "tinyint": ("-128Y", "127Y"),
     "smallint": ("-32768S", "32767S"),
@@ -44,6 +48,9 @@ VALUES = {
     "variant": ("parse_json('{\"a\": [1, null]}')", "parse_json('7')"),
 }
 """Two values of each type, in SQL."""
+
+VALUES = {kind: values for kind, values in _VALUES.items() if _SINCE.get(kind, SPARK) <= SPARK}
+"""Those of the types that this Spark has."""
 
 _NO_KEYS = ("geometry(4326)", "geography(4326)", "variant", "binary", "string collate UTF8_LCASE")
 KEYS = [kind for kind in VALUES if kind not in _NO_KEYS]
@@ -96,6 +103,7 @@ def source(spark: SparkSession) -> DataFrame:
     return rows(spark)
 
 
+@pytest.mark.since("4.3", "all types of the page")
 def test_all_types_of_the_page_are_here() -> None:
     page = loaded("generate_types")
     assert {kind.simpleString() for kind in page.WRITTEN} - {
@@ -137,6 +145,7 @@ def test_by_name_and_in_dml(spark: SparkSession, source: DataFrame, partitioned:
     assert answer(spark.table(table)) == expected
 
 
+@pytest.mark.since("4.2", "CREATE TABLE LIKE of such tables")
 @pytest.mark.slow
 def test_streamed(spark: SparkSession, source: DataFrame, tmp_path: Path) -> None:
     source.writeTo("lance.type_matrix_source").create()
