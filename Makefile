@@ -1,7 +1,10 @@
 # Verbs of the project. `make quickstart` and `make test` are all the set-up there is: both make the virtual environment
 # .venv of the project and install into it what they need.
 PYTHON ?= python3
-VENV := .venv
+# The minor version of Spark: `make test SPARK=4.1` takes its newest release, in .venv-4.1.
+SPARK := 4.3
+PYSPARK := $(if $(filter 4.3,$(SPARK)),4.3.0,$(SPARK).*)
+VENV := .venv$(if $(filter-out 4.3,$(SPARK)),-$(SPARK))
 BIN := $(VENV)/bin
 export PYSPARK_PYTHON := $(abspath $(BIN))/python
 export PYSPARK_DRIVER_PYTHON := $(abspath $(BIN))/python
@@ -28,7 +31,7 @@ $(VENV)/.example: $(VENV)/bin/python pyproject.toml
 
 $(VENV)/.dev: $(VENV)/bin/python pyproject.toml
 	@command -v java >/dev/null || { echo "Spark needs Java 17 or later on the PATH: apt-get install openjdk-17-jre-headless"; exit 1; }
-	$(BIN)/pip install --quiet --editable '.[dev]'
+	$(BIN)/pip install --quiet --editable '.[dev]' 'pyspark[connect]==$(PYSPARK)'
 	@$(BIN)/python -m lance_spark.spark.jvm.build || true
 	@touch $@
 
@@ -116,4 +119,4 @@ docs: $(VENV)/.dev ## write the generated parts of the pages in docs
 	$(BIN)/python docs/generate_caches.py
 
 clean:
-	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache
+	rm -rf .venv .venv-* build dist .mypy_cache .ruff_cache .pytest_cache
