@@ -17,8 +17,12 @@ from pyspark.sql.variant_utils import VariantUtils
 
 from lance_spark.expr.evaluate import evaluate
 from lance_spark.expr.sql.parse import parse
+from lance_spark.spark.compat import SPARK
 from lance_spark.spark.plugin.filters import split_filters, to_expr
 from lance_spark.spark.types.values import to_spark_batch
+
+if SPARK < (4, 1):
+    pytest.skip("since Spark 4.1: filters of Python data sources", allow_module_level=True)
 
 UTC = datetime.timezone.utc
 SCHEMA = pa.schema(

@@ -11,6 +11,8 @@ from pyspark.sql import functions as F
 
 import lance_spark
 
+pytestmark = pytest.mark.since("4.1", "filters of Python data sources")
+
 
 @pytest.fixture
 def uri(tmp_path: Path) -> str:
