@@ -67,7 +67,7 @@ def test_restarts_without_limits(spark: SparkSession, tmp_path: Path) -> None:
     lance.write_dataset(rows(4), str(source), mode="append")
     lance.write_dataset(rows(5), str(source), mode="append")
     run(stream, sink, checkpoint)
-    assert run(stream, sink, checkpoint).recentProgress == []
+    assert sum(item["numInputRows"] for item in run(stream, sink, checkpoint).recentProgress) == 0
     assert ids(spark, sink) == [1, 2, 3, 4, 5]
     assert lance.dataset(str(sink)).version == 2
 
