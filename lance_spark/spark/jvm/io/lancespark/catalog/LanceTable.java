@@ -236,6 +236,7 @@ public class LanceTable implements SparkTable, WritableVersion {
 
   @Override
   public ScanBuilder newScanBuilder(CaseInsensitiveStringMap options) {
+    StateOptions.check(handle(), options);
     ObjectNode chosen = RelationOptions.of(options);
     return new LanceScanBuilder(
         handle(),
@@ -247,9 +248,11 @@ public class LanceTable implements SparkTable, WritableVersion {
   @Override
   public WriteBuilder newWriteBuilder(LogicalWriteInfo info) {
     LanceStreams.refuseContinuous();
-    return LanceEpochWriteBuilder.isEpoch(info)
-        ? LanceEpochWriteBuilder.of(handle(), name(), info, hasCatalog)
-        : new LanceWriteBuilder(handle(), schema, info);
+    if (LanceEpochWriteBuilder.isEpoch(info)) {
+      return LanceEpochWriteBuilder.of(handle(), name(), info, hasCatalog);
+    }
+    StateOptions.check(handle(), info.options());
+    return new LanceWriteBuilder(handle(), schema, info);
   }
 
   @Override

@@ -6,5 +6,7 @@ import org.apache.spark.sql.SparkSessionExtensions;
 public final class MinorRules {
   private MinorRules() {}
 
-  public static void inject(SparkSessionExtensions extensions) {}
+  public static void inject(SparkSessionExtensions extensions) {
+    LanceTableOptions.inject(extensions);
+  }
 }

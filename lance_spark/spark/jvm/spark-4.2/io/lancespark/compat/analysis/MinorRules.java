@@ -8,6 +8,7 @@ public final class MinorRules {
   private MinorRules() {}
 
   public static void inject(SparkSessionExtensions extensions) {
+    LanceTableOptions.inject(extensions);
     extensions.injectPostHocResolutionRule(Catalyst.rule(LanceNearestJoins::new));
   }
 }
