@@ -28,7 +28,8 @@ final class StateOptions {
     for (String name : VERSIONS) {
       if (options.containsKey(name)) {
         throw LanceException.invalid(
-            "this session does not pass the option " + name + " to a table by name; use VERSION AS OF or TIMESTAMP AS OF");
+            "this session does not pass the option " + name
+                + " to a table by name; use VERSION AS OF or TIMESTAMP AS OF");
       }
     }
   }

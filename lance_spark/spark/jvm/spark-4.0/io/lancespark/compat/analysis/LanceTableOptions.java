@@ -28,9 +28,9 @@ import scala.Option;
 import scala.jdk.javaapi.CollectionConverters;
 
 /**
- * Options that choose the state of a table by name. Spark passes them to catalogs from 4.3 on; before, it would read or
- * change the newest version of the main branch without an error. Here a branch becomes a part of the name, and a version
- * or tag a clause of time travel; other options are refused.
+ * Options that choose the state of a table by name. Spark passes them to catalogs from 4.3 on; before, it would read
+ * or change the newest version of the main branch without an error. Here a branch becomes a part of the name, and a
+ * version or tag a clause of time travel; other options are refused.
  */
 public final class LanceTableOptions extends Rule<LogicalPlan> {
   private static final String BRANCH = "branch";
