@@ -16,6 +16,7 @@ from pyspark.sql.types import LongType, StructField, StructType
 import lance_spark
 from lance_spark.errors import InvalidInputError, StreamBehindError
 from lance_spark.spark.compat import SPARK
+from lance_spark.spark.plugin.datasource import LanceDataSource
 from lance_spark.spark.plugin.stream_writer import EpochResult, LanceStreamWriter
 
 SCHEMA = StructType([StructField("id", LongType())])
@@ -143,6 +144,16 @@ def test_epoch_of_a_killed_driver_is_not_written_twice(spark: SparkSession, tmp_
     run(stream, sink, checkpoint)
     assert ids(spark, sink) == [1, 2]
     assert data_files(sink) == 2
+
+
+@pytest.mark.parametrize(("poll_interval", "version"), [("1h", 1), ("0s", 2)])
+def test_end_without_arguments_is_the_newest_version(tmp_path: Path, poll_interval: str, version: int) -> None:
+    source = str(tmp_path / "source")
+    lance_spark.write(rows(1), source)
+    reader: Any = LanceDataSource({"path": source, "pollInterval": poll_interval}).streamReader(SCHEMA)
+    assert [reader.latestOffset()["version"] for _ in range(2)] == [1, 1]
+    lance_spark.open(source).append(rows(2))
+    assert reader.latestOffset()["version"] == version
 
 
 def stream_writer(sink: Path, **options: str) -> LanceStreamWriter:

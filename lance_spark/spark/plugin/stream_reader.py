@@ -111,11 +111,12 @@ class LanceStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._newest() if start is None else self._end_of_batch(start, limit)
 
     def _newest(self) -> dict[str, Any]:
-        if self._idle_at is None or monotonic() - self._idle_since >= self._poll_interval:
+        newest = self._idle_at
+        if newest is None or monotonic() - self._idle_since >= self._poll_interval:
             newest = source.newest(source.StateRequest(self._stream), self._call).offset
             self._idle_at = newest if newest == self._latest else None
             self._latest, self._idle_since = newest, monotonic()
-        return _entries(self._latest or "")
+        return _entries(newest)
 
     def _end_of_batch(self, start: dict[str, Any], limit: ReadLimit | None) -> dict[str, Any]:
         begin = _text(start)

@@ -45,22 +45,28 @@ REFUSED = [
     ("DELETE FROM {} WHERE nope = 1", "UNRESOLVED_COLUMN.WITH_SUGGESTION"),
     ("ALTER TABLE {} ADD COLUMN _rowid BIGINT", "LANCE_INVALID_INPUT"),
     ("ALTER TABLE {} RENAME COLUMN i TO _rowaddr", "LANCE_INVALID_INPUT"),
-    ("ALTER TABLE {} ADD COLUMN v GEOMETRY(ANY)", "LANCE_UNSUPPORTED_FEATURE"),
     ("ALTER TABLE {} SET TBLPROPERTIES ('s.lance.encoding' = 'blob')", "LANCE_"),
     ("SELECT * FROM {} VERSION AS OF 99", "LANCE_NOT_FOUND"),
     ("SELECT * FROM {} VERSION AS OF 'gone'", "LANCE_NOT_FOUND"),
     ("SELECT * FROM {}.branch_gone", "LANCE_NOT_FOUND"),
     ("CREATE TABLE {}_new (_rowid BIGINT)", "LANCE_INVALID_INPUT"),
     ("CREATE TABLE {}_new (`a.b` BIGINT)", "LANCE_INVALID_INPUT"),
-    ("CREATE TABLE {}_new (v STRUCT<a: GEOMETRY(ANY)>)", "LANCE_UNSUPPORTED_FEATURE"),
     ("CREATE TABLE {}_new (id BIGINT, ID BIGINT)", "COLUMN_ALREADY_EXISTS"),
-    ("CREATE TABLE {}_new (id BIGINT, CHECK (hash(id) > 5))", "LANCE_UNSUPPORTED_FEATURE"),
-    ("CREATE TABLE {}_new (id BIGINT PRIMARY KEY)", "LANCE_UNSUPPORTED_FEATURE"),
     ("CREATE TABLE {}_new (id BIGINT) TBLPROPERTIES ('file_format_version' = '2.3')", "LANCE_UNSUPPORTED_FEATURE"),
     ("CREATE TABLE {}_new (id BIGINT) TBLPROPERTIES ('id.arrow.float16' = 'true')", "LANCE_INVALID_INPUT"),
     ("CREATE TABLE {}_new (b BINARY) TBLPROPERTIES ('b.lance.encoding' = 'blobs')", "LANCE_INVALID_INPUT"),
     ("CREATE TABLE {}_new AS SELECT 1 AS _rowaddr", "LANCE_INVALID_INPUT"),
 ]
+
+GEOMETRY = pytest.mark.since("4.2", "GEOMETRY by default")
+CONSTRAINTS = pytest.mark.since("4.1", "constraints")
+LATER_REFUSED = [
+    pytest.param("ALTER TABLE {} ADD COLUMN v GEOMETRY(ANY)", marks=GEOMETRY),
+    pytest.param("CREATE TABLE {}_new (v STRUCT<a: GEOMETRY(ANY)>)", marks=GEOMETRY),
+    pytest.param("CREATE TABLE {}_new (id BIGINT, CHECK (hash(id) > 5))", marks=CONSTRAINTS),
+    pytest.param("CREATE TABLE {}_new (id BIGINT PRIMARY KEY)", marks=CONSTRAINTS),
+]
+"""Statements with what Spark has not always had."""
 
 
 def files(uri: str) -> list[str]:
@@ -79,11 +85,22 @@ def refusal(spark: SparkSession, statement: str) -> PySparkException:
 @pytest.mark.slow
 def test_statements_that_are_refused(spark: SparkSession, uri: str) -> None:
     for statement, condition in REFUSED:
-        told = refusal(spark, statement.format(f"lance.`{uri}`").replace("`_new", "_new`")).getCondition()
-        assert str(told).startswith(condition), (statement, told)
+        check_refused(spark, uri, statement, condition)
     assert lance.dataset(uri).version == 1
     assert files(uri) == []
     assert not Path(f"{uri}_new").exists()
+
+
+@pytest.mark.parametrize("statement", LATER_REFUSED)
+def test_later_statements_that_are_refused(spark: SparkSession, uri: str, statement: str) -> None:
+    check_refused(spark, uri, statement, "LANCE_UNSUPPORTED_FEATURE")
+    assert lance.dataset(uri).version == 1
+    assert not Path(f"{uri}_new").exists()
+
+
+def check_refused(spark: SparkSession, uri: str, statement: str, condition: str) -> None:
+    told = refusal(spark, statement.format(f"lance.`{uri}`").replace("`_new", "_new`")).getCondition()
+    assert str(told).startswith(condition), (statement, told)
 
 
 @pytest.mark.parametrize(("column", "value"), [("h", "1e6F"), ("u", "-1S")])
