@@ -37,6 +37,7 @@ def theirs(uri: str) -> str:
     return uri
 
 
+@pytest.mark.since("4.1", "paths of VARIANT after a colon")
 def test_columns_of_pylance_are_variants(spark: SparkSession, theirs: str) -> None:
     found = spark.read.format("lance").load(theirs)
     assert found.schema["j"].dataType == st.VariantType()
@@ -67,6 +68,7 @@ def test_option_shows_text(spark: SparkSession, theirs: str) -> None:
         spark.read.format("lance").option("json_as", "text").load(theirs)
 
 
+@pytest.mark.since("4.1", "paths of VARIANT after a colon")
 @pytest.mark.slow
 @pytest.mark.parametrize("by", ["", " PARTITIONED BY (id)"])
 def test_statements_write_documents_of_pylance(spark: SparkSession, by: str) -> None:
@@ -90,6 +92,7 @@ def test_statements_write_documents_of_pylance(spark: SparkSession, by: str) -> 
         assert spark.table(name).count() == 3
 
 
+@pytest.mark.since("4.1", "paths of VARIANT after a colon")
 @pytest.mark.slow
 @pytest.mark.parametrize("by", ["", " PARTITIONED BY (id)"])
 def test_property_shows_text_and_takes_text(spark: SparkSession, by: str) -> None:
@@ -111,6 +114,7 @@ def test_property_shows_text_and_takes_text(spark: SparkSession, by: str) -> Non
     assert spark.sql(f"SELECT j:a::INT FROM {name} WHERE id = 9").collect() == [(2,)]
 
 
+@pytest.mark.since("4.1", "paths of VARIANT after a colon")
 @pytest.mark.slow
 def test_paths_and_streams(spark: SparkSession, theirs: str, tmp_path: Path) -> None:
     more = spark.sql("SELECT 100L AS id, parse_json('{\"z\":1}') AS j")
@@ -134,6 +138,7 @@ def test_paths_and_streams(spark: SparkSession, theirs: str, tmp_path: Path) -> 
         texts.write.format("lance").option("id.lance.json", "true").mode("overwrite").save(fresh)
 
 
+@pytest.mark.since("4.1", "paths of VARIANT after a colon")
 def test_nested_documents(spark: SparkSession, uri: str) -> None:
     items = pa.array([DOCUMENTS[0], None], pa.json_())
     values = pa.ListArray.from_arrays(pa.array([0, 2, 2], pa.int32()), items, mask=pa.array([False, True]))

@@ -15,6 +15,8 @@ from pyspark.sql import types as st
 import lance_spark
 from lance_spark.expr.json_path.documents import json_document
 
+pytestmark = pytest.mark.since("4.1", "paths of VARIANT after a colon")
+
 COLUMNS = "id BIGINT, v VARIANT, s STRUCT<v: VARIANT, x: INT>, a ARRAY<VARIANT>, m MAP<STRING, VARIANT>"
 DOCUMENT = '{"a":[1,2.5,null,"t"],"b":{"c":true}}'
 ROW = (
