@@ -14,8 +14,8 @@ from lance_spark.kernels.layouts.mini_block import num_levels_of_chunk, part_of_
 from lance_spark.kernels.layouts.pick_levels import (
     NO_LEVELS,
     SCRATCH_LEVELS,
+    copy_levels,
     keep_levels,
-    level_at,
     place_of_row,
     unpack_levels,
 )
@@ -113,26 +113,29 @@ def _num_value_parts(pages, num_pages, page):
 
 
 @inlined
-def _value_of_chunk(chunk, size, held, place, pages, num_pages, page, taken, room, values):
-    """(level, most bytes) of value `place` of a chunk without lists; the level is -1 if the chunk is broken."""
+def _values_of_chunk(chunk, size, held, first, count, pages, num_pages, page, taken, room, defs, values):
+    """Takes values side by side of a chunk without lists, and their levels.
+
+    The most bytes of strings; -1 if the chunk is broken.
+    """
     size_bytes, def_bits = _number(pages, num_pages, page, SIZE_BYTES), _number(pages, num_pages, page, DEF_BITS)
     part = np.int64(def_bits != NO_LEVELS)
     position = parts_begin(size, part, _num_value_parts(pages, num_pages, page), size_bytes)
-    level = np.int64(0)
     if position < 0:
-        return np.int64(-1), np.int64(0)
+        return np.int64(-1)
     if part:
         num_bytes, end = part_of_chunk(chunk, size, 0, 1, size_bytes, position)
         if num_levels_of_chunk(chunk) != held or num_bytes < 0:
-            return np.int64(-1), np.int64(0)
-        level = level_at(chunk + position, num_bytes, held, place, def_bits)
+            return np.int64(-1)
+        if not copy_levels(chunk + position, num_bytes, held, first, count, def_bits, defs + 2 * taken):
+            return np.int64(-1)
         position = end
-    most = np.int64(-1)
-    if level >= 0:
-        most = _chunk_values(
-            chunk, size, part, position, held, place, np.int64(1), pages, num_pages, page, taken, room, values
-        )  # fmt: skip
-    return (level, most) if most >= 0 else (np.int64(-1), np.int64(0))
+    elif defs:
+        for k in range(taken, taken + count):
+            pointer_u16(defs)[k] = np.uint16(0)
+    return _chunk_values(
+        chunk, size, part, position, held, first, count, pages, num_pages, page, taken, room, values
+    )  # fmt: skip
 
 
 @inlined
@@ -277,14 +280,12 @@ def _repeated_value(pages, num_pages, page, taken, room, values):
 
 @inlined
 def _value_of_row(data, data_size, start, size, held, place, pages, num_pages, page, taken, room, defs, values):
-    """(level, most bytes) of value `place` of the `held` ones of a chunk; the level is -1 if it is broken."""
+    """(level, most bytes) of row `place` of a page of `held` rows without chunks; the level is -1 if it is broken."""
     layout = _number(pages, num_pages, page, LAYOUT)
     if layout == REPEATED:
         return _repeated_value(pages, num_pages, page, taken, room, values)
     if layout == BARE:
         return _bare_value(data, data_size, start, size, place, pages, num_pages, page, taken, room, values)
-    if layout == CHUNKS:
-        return _value_of_chunk(data + start, size, held, place, pages, num_pages, page, taken, room, values)
     no_reps = np.int64(0)
     slots, count, most = _zipped_row(
         data, data_size, start, size, held, place, no_reps, np.int64(MOST_SLOTS), pages, num_pages, page, taken, taken,
@@ -305,15 +306,10 @@ def _num_side_by_side(rows, i, num_rows, end):
 
 
 @inlined
-def _plain_values(chunk, size, held, first, count, pages, num_pages, page, taken, room, values):
-    """The most bytes of values side by side of a chunk without levels; -1 if it is broken."""
-    size_bytes = _number(pages, num_pages, page, SIZE_BYTES)
-    position = parts_begin(size, 0, _num_value_parts(pages, num_pages, page), size_bytes)
-    if position < 0:
-        return np.int64(-1)
-    return _chunk_values(
-        chunk, size, 0, position, held, first, count, pages, num_pages, page, taken, room, values
-    )  # fmt: skip
+def _set_owners(owners, start, stop, page):
+    if owners:
+        for k in range(start, stop):
+            pointer_i64(owners)[k] = page
 
 
 @inlined
@@ -329,28 +325,26 @@ def _pick_values(data, data_size, pages, num_pages, chunks, num_chunks, rows, nu
         near = chunk = chunk_of(ends, num_chunks, row, near)
         page, start, size = of_chunk[chunk], of_chunk[num_chunks + chunk], of_chunk[2 * num_chunks + chunk]
         held = of_chunk[3 * num_chunks + chunk]
-        place, count, level = row - (ends[chunk] - held), np.int64(1), np.int64(0)
+        place, count = row - (ends[chunk] - held), np.int64(1)
         if _is_outside(start, size, data_size) or place < 0:
             return ~i
-        is_chunk = _number(pages, num_pages, page, LAYOUT) == CHUNKS
-        if is_chunk and _number(pages, num_pages, page, DEF_BITS) == NO_LEVELS:
+        if _number(pages, num_pages, page, LAYOUT) == CHUNKS:
             count = _num_side_by_side(row_at, i, num_rows, ends[chunk])
-            bound = _plain_values(
-                data + start, size, held, place, count, pages, num_pages, page, i, num_rows, values
+            bound = _values_of_chunk(
+                data + start, size, held, place, count, pages, num_pages, page, i, num_rows, defs, values
             )  # fmt: skip
-            level = min(bound, np.int64(0))
+            if bound < 0:
+                return ~i
         else:
             level, bound = _value_of_row(
                 data, data_size, start, size, held, place, pages, num_pages, page, i, num_rows, defs, values
             )  # fmt: skip
-        if level < 0:
-            return ~i
-        most += bound
-        for k in range(i, i + count):
+            if level < 0:
+                return ~i
             if defs:
-                pointer_u16(defs)[k] = np.uint16(level)
-            if owners:
-                pointer_i64(owners)[k] = page
+                pointer_u16(defs)[i] = np.uint16(level)
+        most += bound
+        _set_owners(owners, i, i + count, page)
         i += count
     total[0], total[1] = num_rows, most
     return num_rows
@@ -376,13 +370,6 @@ def _unpack_chunk(chunk, size, pages, num_pages, page, scratch):
             return np.int64(-1), num_level_parts, np.int64(0)
         position = end
     return count, num_level_parts, position
-
-
-@inlined
-def _set_owners(owners, start, stop, page):
-    if owners:
-        for k in range(start, stop):
-            pointer_i64(owners)[k] = page
 
 
 @inlined
@@ -427,22 +414,24 @@ def _pick_lists(
     opened, start, part = np.int64(-1), data, np.int64(0)
     has_defs = False
     near = picked = taken = most = count = position = block = seen = shown = page = size = held = np.int64(0)
-    for i in range(num_rows):
+    i = np.int64(0)
+    while i < num_rows:
         row = row_at[i]
         if row < 0 or num_chunks == 0 or row >= finished_to[num_chunks - 1]:
-            return ~np.int64(i)
+            return ~i
+        after = row + _num_side_by_side(row_at, i, num_rows, finished_to[num_chunks - 1])
         near = chunk = chunk_of(begun_to, num_chunks, row, near)
         while True:
             before = begun_to[chunk - 1] if chunk > 0 else np.int64(0)
             if chunk != opened:
                 page, size, held = of_chunk[chunk], of_chunk[2 * num_chunks + chunk], of_chunk[3 * num_chunks + chunk]
                 if _is_outside(of_chunk[num_chunks + chunk], size, data_size):
-                    return ~np.int64(i)
+                    return ~i
                 start = data + of_chunk[num_chunks + chunk]
                 count, part, position = _unpack_chunk(start, size, pages, num_pages, page, scratch)
                 has_defs = _number(pages, num_pages, page, DEF_BITS) != NO_LEVELS
                 if count < 0:
-                    return ~np.int64(i)
+                    return ~i
             if chunk != opened or row - before < seen:
                 block = seen = shown = np.int64(0)
             opened = chunk
@@ -452,26 +441,27 @@ def _pick_lists(
                     scratch, count, row - before, has_defs, top, bound, block, seen, shown
                 )  # fmt: skip
             stop, last, block, seen, shown = place_of_row(
-                scratch, count, row + 1 - before, has_defs, top, bound, block, seen, shown
+                scratch, count, min(after, begun_to[chunk]) - before, has_defs, top, bound, block, seen, shown
             )  # fmt: skip
-            is_last = finished_to[chunk] > row
+            is_last = finished_to[chunk] >= after
             is_none = slot < 0 or (slot == count and chunk == near)
             if is_none or stop < slot or last < first or last > held or (stop < count and not is_last):
-                return ~np.int64(i)
+                return ~i
             if picked + stop - slot <= room:
                 keep_levels(scratch, slot, stop, has_defs, reps, defs, picked)
                 strings = _chunk_values(
                     start, size, part, position, held, first, last - first, pages, num_pages, page, taken, room, values
                 )  # fmt: skip
                 if strings < 0:
-                    return ~np.int64(i)
+                    return ~i
                 most += strings
                 _set_owners(owners, taken, taken + last - first, page)
             picked, taken, chunk = picked + stop - slot, taken + last - first, chunk + 1
             if picked > MOST_SLOTS or (chunk >= num_chunks and not is_last):
-                return ~np.int64(i)
+                return ~i
             if is_last:
                 break
+        i += after - row
     total[0], total[1] = taken, most
     return picked
 

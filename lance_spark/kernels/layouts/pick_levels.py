@@ -19,7 +19,7 @@ from lance_spark.kernels.bitpack import (
 from lance_spark.kernels.bits import num_ones
 from lance_spark.kernels.jit import copy_bytes, inlined, pointer_u8, pointer_u16
 from lance_spark.kernels.layouts.levels import BLOCK, count_equal, count_up_to
-from lance_spark.kernels.words import read_word
+from lance_spark.kernels.words import read_word, write_word
 
 LEVEL_BITS = 16
 
@@ -65,16 +65,31 @@ def run_at(lengths, num_runs, place):
 
 
 @inlined
-def _level_of_run(source, num_bytes, place):
-    """Level `place` of a block of runs (size of levels, levels, lengths); -1 if it is broken."""
+def copy_runs(source, num_bytes, lengths, num_runs, first, count, width, target):
+    """Writes `count` values of runs from number `first` on; False if there are fewer."""
+    if num_bytes < num_runs * width:
+        return False
+    length = pointer_u8(lengths)
+    run, before = run_at(lengths, num_runs, first)
+    done = np.int64(0)
+    while done < count and run < num_runs:
+        before += np.int64(length[run])
+        value = read_word(source + run * width, width)
+        while done < count and first + done < before:
+            write_word(target + done * width, width, value)
+            done += 1
+        run += 1
+    return done == count
+
+
+@inlined
+def _copy_run_levels(source, num_bytes, first, count, levels):
+    """`copy_levels` of a block of runs (size of levels, levels, lengths)."""
     size = np.int64(read_word(source, 8)) if num_bytes >= 8 else np.int64(-1)
     num_runs = num_bytes - 8 - size
     if size < 0 or num_runs < 0 or num_runs * (LEVEL_BITS // 8) != size:
-        return np.int64(-1)
-    run, _ = run_at(source + 8 + size, num_runs, place)
-    if run == num_runs:
-        return np.int64(-1)
-    return np.int64(read_word(source + 8 + run * (LEVEL_BITS // 8), LEVEL_BITS // 8))
+        return False
+    return copy_runs(source + 8, size, source + 8 + size, num_runs, first, count, LEVEL_BITS // 8, levels)
 
 
 @inlined
@@ -87,21 +102,34 @@ def _inline_bits(source, num_bytes, count):
 
 
 @inlined
-def level_at(source, num_bytes, count, place, width):
-    """Level `place` of the `count` levels in `num_bytes` bytes at `source`; -1 if these are too short or broken.
+def copy_levels(source, num_bytes, held, first, count, width, levels):
+    """Writes `count` of the `held` levels in `num_bytes` bytes at `source`, from number `first` on.
+
+    False if the bytes are too short or broken.
 
     Args:
         width: bits of a level, out of line; `PACKED_LEVELS` or `RUN_LEVELS`.
     """
     if width == RUN_LEVELS:
-        return _level_of_run(source, num_bytes, place)
+        return _copy_run_levels(source, num_bytes, first, count, levels)
+    out = pointer_u16(levels)
     if width == PACKED_LEVELS:
-        bits = _inline_bits(source, num_bytes, count)
-        if bits <= 0:
-            return bits
-        return np.int64(packed_value(source + LEVEL_BITS // 8, place, bits, LEVEL_BITS, BLOCK_VALUES // LEVEL_BITS))
-    level, is_valid = out_of_line_value(source, num_bytes, count, place, LEVEL_BITS, width)
-    return np.int64(level) if is_valid else np.int64(-1)
+        bits = _inline_bits(source, num_bytes, held)
+        if bits < 0:
+            return False
+        packed = source + LEVEL_BITS // 8
+        for k in range(count):
+            level = np.uint64(0)
+            if bits > 0:
+                level = packed_value(packed, first + k, bits, LEVEL_BITS, BLOCK_VALUES // LEVEL_BITS)
+            out[k] = np.uint16(level)
+        return True
+    for k in range(count):
+        level, is_valid = out_of_line_value(source, num_bytes, held, first + k, LEVEL_BITS, width)
+        if not is_valid:
+            return False
+        out[k] = np.uint16(level)
+    return True
 
 
 @inlined

@@ -11,7 +11,7 @@ import numpy as np
 from lance_spark.kernels.bitpack import BLOCK_BYTES_PER_BIT, BLOCK_VALUES, packed_value
 from lance_spark.kernels.compression.fsst import MAX_SYMBOL_BYTES
 from lance_spark.kernels.jit import copy_bytes, inlined, pointer_i64, pointer_u8
-from lance_spark.kernels.layouts.pick_levels import run_at
+from lance_spark.kernels.layouts.pick_levels import copy_runs
 from lance_spark.kernels.words import read_word, write_word
 
 PACKED = 0
@@ -83,23 +83,6 @@ def _copy_packed(source, num_bytes, first, count, width, target):
 
 
 @inlined
-def _copy_runs(source, num_bytes, lengths, num_runs, first, count, width, target):
-    if num_bytes < num_runs * width:
-        return False
-    length = pointer_u8(lengths)
-    run, before = run_at(lengths, num_runs, first)
-    done = np.int64(0)
-    while done < count and run < num_runs:
-        before += np.int64(length[run])
-        value = read_word(source + run * width, width)
-        while done < count and first + done < before:
-            write_word(target + done * width, width, value)
-            done += 1
-        run += 1
-    return done == count
-
-
-@inlined
 def _copy_split(source, num_bytes, held, first, count, width, target):
     if held > num_bytes // width:
         return False
@@ -160,7 +143,7 @@ def take_values(
             for k in range(count):
                 copy_bit(source, first + k, values, taken + k)
     elif kind == RUNS:
-        is_valid = _copy_runs(source, num_bytes, lengths, num_runs, first, count, width, target)
+        is_valid = copy_runs(source, num_bytes, lengths, num_runs, first, count, width, target)
     elif kind == SPLIT:
         is_valid = _copy_split(source, num_bytes, held, first, count, width, target)
     return np.int64(0) if is_valid else np.int64(-1)
