@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import islice
 
 import numpy as np
@@ -27,6 +27,7 @@ from lance_spark.layouts.base import (
     Located,
     RowRanges,
 )
+from lance_spark.layouts.prepared.field import PreparedField
 from lance_spark.layouts.read_spans import spanned
 from lance_spark.schema.blob import is_blob_v1, stored
 from lance_spark.schema.columns import is_blob
@@ -43,6 +44,24 @@ _KEPT_READERS = 4
 
 _ALIGNMENT = 64
 """Bytes that Arrow aligns buffers to, and writers the buffers of pages."""
+
+
+@dataclass(slots=True)
+class SelectedColumns:
+    """Some fields of a file, prepared for reads.
+
+    Attributes:
+        fields, column_indices: as for `DataFileReader.read`.
+        reader: reads all of them.
+        was_read: whether `reader` has read rows.
+        prepared: the fields of which few rows can be picked, by their places; None if nobody has looked.
+    """
+
+    fields: Sequence[Field]
+    column_indices: Mapping[FieldId, int]
+    reader: FieldsReader
+    was_read: bool = False
+    prepared: Mapping[int, PreparedField] | None = None
 
 
 class DataFileReader(ABC):
@@ -65,7 +84,7 @@ class DataFileReader(ABC):
         self.version = version
         self.size_bytes = file_size
         self._errors = FileErrors(store, path)
-        self._kept: tuple[tuple[Sequence[Field], Mapping[FieldId, int], FieldsReader], ...] = ()
+        self._kept: tuple[SelectedColumns, ...] = ()
 
     @property
     def tail(self) -> pa.Buffer:
@@ -110,23 +129,21 @@ class DataFileReader(ABC):
         Raises:
             CorruptFileError: the metadata of the columns contradicts the format.
         """
+        return self._selected(fields, column_indices).reader
+
+    def _selected(self, fields: Sequence[Field], column_indices: Mapping[FieldId, int]) -> SelectedColumns:
         for kept in self._kept:
-            if kept[0] is fields and kept[1] is column_indices:
-                return kept[2]
-        reader = self._prepare(fields, column_indices)
+            if kept.column_indices is column_indices and kept.fields == fields:
+                return kept
+        selected = SelectedColumns(fields, column_indices, self._prepare(fields, column_indices))
         if isinstance(fields, tuple):
-            self._kept = (*self._kept[1 - _KEPT_READERS :], (fields, column_indices, reader))
-        return reader
+            self._kept = (*self._kept[1 - _KEPT_READERS :], selected)
+        return selected
 
     def read_named(self, names: Sequence[str], rows: RowRanges | None = None) -> list[pa.ChunkedArray]:
         """`read` of top-level fields of the file's own schema, which has all of them."""
-        columns = self.columns
-        for fields, indices, _ in self._kept:
-            # The same tuple as before, so that what was prepared is found.
-            if indices is columns and [field.name for field in fields] == [*names]:
-                return self.read(fields, columns, rows)
         by_name = {field.name: field for field in self.schema.fields}
-        return self.read(tuple(by_name[name] for name in names), columns, rows)
+        return self.read(tuple([by_name[name] for name in names]), self.columns, rows)
 
     def read(
         self, fields: Sequence[Field], column_indices: Mapping[FieldId, int], rows: RowRanges | None = None
@@ -147,8 +164,19 @@ class DataFileReader(ABC):
         if len(ranges.starts) and (int(ranges.starts[0]) < 0 or int(ranges.stops[-1]) > self.num_rows):
             raise InvalidInputError(f"rows up to {int(ranges.stops[-1])} of a file of {self.num_rows} rows")
         with self._errors:
-            reader = self.prepared(fields, column_indices)
-            return self._run(reader(ranges))
+            selected = self._selected(fields, column_indices)
+            # To prepare columns takes longer than to read them once.
+            picked = self._picked(selected, ranges) if selected.was_read else {}
+            selected.was_read = True
+            if not picked:
+                return self._run(selected.reader(ranges))
+            rest = tuple([field for place, field in enumerate(fields) if place not in picked])
+            decoded = iter(self._run(self.prepared(rest, column_indices)(ranges)) if rest else ())
+            return [picked[place] if place in picked else next(decoded) for place in range(len(fields))]
+
+    def _picked(self, selected: SelectedColumns, rows: RowRanges) -> Mapping[int, pa.ChunkedArray]:
+        """The fields, by their places, whose `rows` are picked from a file in memory, which takes less time."""
+        return {}
 
     def in_memory(self) -> pa.Buffer | None:
         """All of the file; None if it is not in memory."""

@@ -12,18 +12,19 @@ import pyarrow as pa
 
 from lance_spark.cached import cached_property
 from lance_spark.errors import CorruptFileError
-from lance_spark.file.data_file_reader import DataFileReader, described_blobs
+from lance_spark.file.data_file_reader import DataFileReader, SelectedColumns, described_blobs
 from lance_spark.file.footer import Footer, OffsetTable
 from lance_spark.file.metadata import parse_column, parse_file_descriptor
 from lance_spark.file_version import FileVersion
-from lance_spark.layouts.base import EncodedBuffer, EncodedColumn, FieldsReader
+from lance_spark.layouts.base import EncodedBuffer, EncodedColumn, FieldsReader, RowRanges
 from lance_spark.layouts.field_readers import field_reader, prepare_field
 from lance_spark.layouts.prepared.field import PreparedField
 from lance_spark.layouts.v2_0.list_ import holds_lists
 from lance_spark.layouts.v2_0.simple_struct import holds_structs
-from lance_spark.schema.columns import column_fields, has_bytes, is_array_leaf
+from lance_spark.schema.columns import column_fields, has_bytes, is_array_leaf, is_blob
 from lance_spark.schema.field import Field, FieldId
 from lance_spark.storage.base import ByteRange, ObjectStore
+from lance_spark.storage.meter import READS
 
 _OBJECT_BYTES = 2560
 """About what an open file takes beside the bytes of the file."""
@@ -36,6 +37,14 @@ _PAGE_BYTES = 1024
 
 _KEPT_OF_PAGE = 512
 """For this number of bytes of a page, one is kept for later reads: mostly sizes of chunks."""
+
+_MOST_ROWS = 1 << 13
+_FEW_ROWS = 1 << 10
+"""Maximum rows that are picked of up to `_FEW_FIELDS` fields, and of up to `_MOST_FIELDS`."""
+
+_FEW_FIELDS = 8
+_MOST_FIELDS = 16
+"""Beyond them fields of one type, which are decoded together, take less time so."""
 
 
 class FileReader(DataFileReader):
@@ -122,12 +131,40 @@ class FileReader(DataFileReader):
         trees = self.stored_fields(fields)
         return field_reader(self.version)(trees, self._load(trees, column_indices))
 
+    def _picked(self, selected: SelectedColumns, rows: RowRanges) -> Mapping[int, pa.ChunkedArray]:
+        num_rows, num_fields = rows.num_rows, len(selected.fields)
+        most_rows = _MOST_ROWS if num_fields <= _FEW_FIELDS else _FEW_ROWS
+        if not 0 < num_rows <= most_rows or num_fields > _MOST_FIELDS:
+            return {}
+        prepared = selected.prepared
+        if prepared is None:
+            prepared = selected.prepared = self._pickable(selected)
+        if not prepared:
+            return {}
+        few = [(place, column) for place, column in prepared.items() if num_rows <= column.most_rows]
+        data = self.in_memory() if few else None
+        if data is None:
+            return {}
+        numbers = rows.indices()
+        arrays = {place: column.pick(data, numbers) for place, column in few}
+        if not self.is_in_memory:
+            # Mapped reads have no I/O wait.
+            READS.add(len(few), num_rows * sum([column.value_bits for _, column in few]) // 8, 0.0)
+        return {place: pa.chunked_array([array]) for place, array in arrays.items() if array is not None}
+
+    def _pickable(self, selected: SelectedColumns) -> Mapping[int, PreparedField] | None:
+        """The fields of which rows are picked, by their places; None if the file is not in memory."""
+        if self.in_memory() is None:
+            return None
+        prepared = [self.prepared_field(field, selected.column_indices) for field in selected.fields]
+        return {place: column for place, column in enumerate(prepared) if column is not None and column.most_rows}
+
     def prepared_field(self, field: Field, column_indices: Mapping[FieldId, int]) -> PreparedField | None:
         """A top-level field for reads of few rows, prepared once; None if `read` has to read it, or if the file is not
         in memory.
 
         Args:
-            field, column_indices: as for `read`, of one field that is not a blob and has a column in the file.
+            field, column_indices: as for `read`, of one field.
 
         Raises:
             CorruptFileError: the metadata of a column contradicts the format.
@@ -137,11 +174,18 @@ class FileReader(DataFileReader):
             data = self.in_memory()
             if data is None:
                 return None
-            with self._errors:
-                columns = self._load([field], column_indices)
-            prepared = self._prepared_fields[key] = prepare_field(self.version, field, columns, data)
+            prepared = None
+            if self._has_columns(field, column_indices) and not any(map(is_blob, field.walk())):
+                with self._errors:
+                    columns = self._load([field], column_indices)
+                prepared = prepare_field(self.version, field, columns, data)
+            self._prepared_fields[key] = prepared
             self._bytes_of_columns += 0 if prepared is None else prepared.num_bytes
         return self._prepared_fields[key]
+
+    def _has_columns(self, field: Field, column_indices: Mapping[FieldId, int]) -> bool:
+        """Whether the file has all columns of a field: one of version 2.0 can have a list without having its items."""
+        return all(column_indices.get(owner.id, -1) >= 0 for owner in column_fields((field,), self.version))
 
     def stored_fields(self, fields: Sequence[Field]) -> list[Field]:
         """Fields of the table as the file has them: blobs of 2.2 are descriptions."""

@@ -22,9 +22,6 @@ from lance_spark.storage.cache import cached_by_path, cached_part, cached_parts,
 
 Value = TypeVar("Value")
 
-_FEW_ROWS = 1 << 13
-"""Maximum rows that are picked, where files are mapped."""
-
 
 class IndexFiles:
     """The files in the folder of a segment. They never change, so what is made of them is kept for later queries.
@@ -180,22 +177,17 @@ class IndexFile:
             CorruptFileError: a column is missing or of another type, or its bytes contradict the format.
             UnsupportedFeatureError: texts take more than 2 GiB.
         """
-        columns = self._values(types, rows)
-        return [combined(column) if isinstance(column, pa.ChunkedArray) else column for column in columns]
+        return [combined(column) for column in self.columns_in_chunks(types, rows)]
 
     def columns_in_chunks(
         self, types: Mapping[str, pa.DataType], rows: RowRanges | None = None
     ) -> list[pa.ChunkedArray]:
         """The values of columns, see `columns`, in the chunks that they were decoded in, without a copy."""
-        columns = self._values(types, rows)
-        return [column if isinstance(column, pa.ChunkedArray) else pa.chunked_array([column]) for column in columns]
-
-    def _values(self, types: Mapping[str, pa.DataType], rows: RowRanges | None) -> Sequence[pa.Array | pa.ChunkedArray]:
         missing = [name for name in types if name not in self._fields]
         if missing:
             raise CorruptFileError(f"an index file has no column {missing[0]!r}", path=self._reader.path)
         try:
-            columns = self._picked([*types], rows) or self._reader.read_named([*types], rows)
+            columns = self._reader.read_named([*types], rows)
         except UnsupportedFeatureError as error:
             # Damaged descriptions of pages look like encodings of other releases. Either way the file has no answer.
             raise CorruptFileError(str(error), path=self._reader.path) from error
@@ -206,21 +198,6 @@ class IndexFile:
                 # Numbers and texts were when they were decoded.
                 _validated(column, self._reader.path)
         return columns
-
-    def _picked(self, names: Sequence[str], rows: RowRanges | None) -> list[pa.Array] | None:
-        """Some columns at few rows of a mapped file; None where whole pages have to be decoded."""
-        wanted = RowRanges.of(0, self._reader.num_rows) if rows is None else rows
-        data = self._reader.in_memory() if 0 < wanted.num_rows <= _FEW_ROWS else None
-        if data is None:
-            return None
-        numbers, arrays = wanted.indices(), []
-        for name in names:
-            column = self._prepared(name)
-            array = None if column is None else column.pick(data, numbers)
-            if array is None:
-                return None
-            arrays.append(array)
-        return arrays
 
     def _prepared(self, name: str) -> PreparedField | None:
         """A column for reads of few rows; None if whole pages of it have to be decoded."""
@@ -305,7 +282,7 @@ def combined(column: pa.ChunkedArray) -> pa.Array:
         ) from error
 
 
-def _validated(array: pa.Array | pa.ChunkedArray, path: str) -> None:
+def _validated(array: pa.ChunkedArray, path: str) -> None:
     try:
         array.validate(full=True)
     except (pa.ArrowInvalid, UnicodeDecodeError) as error:

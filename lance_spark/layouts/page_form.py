@@ -42,6 +42,11 @@ class Run(Protocol):
         """The chunks of all pages."""
         ...
 
+    @property
+    def most_rows(self) -> int:
+        """Up to this many rows side by side, `pick` takes less time than decoding them; 0 if it never does."""
+        ...
+
     def pick(self, data: pa.Buffer, rows: Int64Array) -> pa.Array | None:
         """The path array of `rows` (int64[n], at least one, in any order) of the pages in `data`.
 

@@ -73,7 +73,7 @@ def test_keys_that_fit_into_no_array_cost_a_warning(
     half = pa.StringArray.from_buffers(
         1, pa.py_buffer(np.array([0, size], np.int32)), pa.py_buffer(np.zeros(size, "u1"))
     )
-    monkeypatch.setattr(IndexFile, "_values", lambda *_: [pa.chunked_array([half, half])])
+    monkeypatch.setattr(IndexFile, "columns_in_chunks", lambda *_: [pa.chunked_array([half, half])])
     found = lance_spark.open(tmp_path).to_table(filter="s = 'word5'", columns=[ID])
     assert ids(found) == list(range(5, 400, 7))
     assert len(warnings) == 1

@@ -434,6 +434,10 @@ class DecodedRun:
         dictionary = self.decoder.dictionary
         return 7 * 8 * len(self.table) + (0 if dictionary is None else int(dictionary.values.nbytes))
 
+    @property
+    def most_rows(self) -> int:
+        return 0
+
     def pick(self, data: pa.Buffer, rows: Int64Array) -> pa.Array | None:
         distinct, order = np.unique(rows, return_inverse=True)
         if int(distinct[0]) < 0:

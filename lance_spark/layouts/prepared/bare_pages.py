@@ -60,6 +60,10 @@ class StructField(PreparedField):
     def value_bits(self) -> int:
         return sum([member.value_bits for member in self.members])
 
+    @property
+    def most_rows(self) -> int:
+        return min([member.most_rows for member in self.members])
+
     def _pick(self, data: pa.Buffer, rows: Int64Array) -> pa.Array | None:
         arrays = []
         for member in self.members:
@@ -115,6 +119,11 @@ class ListField(PreparedField):
     def value_bits(self) -> int:
         """About how many bits of the file are a value, without its items."""
         return _END_BITS
+
+    @cached_property
+    def most_rows(self) -> int:
+        most_items = self.items.most_rows * self.ends.num_rows // max(int(self.num_items.sum()), 1)
+        return min(self.ends.most_rows, most_items)
 
     def _pick(self, data: pa.Buffer, rows: Int64Array) -> pa.Array | None:
         """Also None if the lists have many items."""

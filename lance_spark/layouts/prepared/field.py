@@ -35,6 +35,11 @@ class PreparedField(ABC):
     def value_bits(self) -> int:
         """About how many bits of the file are a value."""
 
+    @property
+    @abstractmethod
+    def most_rows(self) -> int:
+        """See `Run.most_rows`."""
+
     def pick(self, data: pa.Buffer, rows: Int64Array) -> pa.Array | None:
         """The values of `rows` (int64[n], at least one, in any order) of the file `data`.
 
@@ -67,7 +72,7 @@ class Nulls(PreparedField):
     data_type: pa.DataType
     num_rows: int
 
-    num_bytes = value_bits = 0
+    num_bytes = value_bits = most_rows = 0
 
     def _pick(self, data: pa.Buffer, rows: Int64Array) -> pa.Array | None:
         if int(rows.min()) < 0 or int(rows.max()) >= self.num_rows:
@@ -88,6 +93,10 @@ class LeafField(PreparedField):
     @cached_property
     def value_bits(self) -> int:
         return 8 * self.leaf.encoded_bytes // self.leaf.num_rows
+
+    @property
+    def most_rows(self) -> int:
+        return self.leaf.most_rows
 
     def _pick(self, data: pa.Buffer, rows: Int64Array) -> pa.Array | None:
         return self.leaf.pick(data, rows)
@@ -113,6 +122,10 @@ class MergedField(PreparedField):
     @cached_property
     def value_bits(self) -> int:
         return 8 * sum([leaf.encoded_bytes for leaf in self.leaves]) // self.leaves[0].num_rows
+
+    @property
+    def most_rows(self) -> int:
+        return min([leaf.most_rows for leaf in self.leaves])
 
     def _pick(self, data: pa.Buffer, rows: Int64Array) -> pa.Array | None:
         arrays = []

@@ -30,6 +30,9 @@ _NO_INDEX = -1
 _MAX_NULL_BITS = 1 << 17
 """Maximum bits of a null without bytes in the file: room for a few thousand of them is allocated."""
 
+_MOST_SLOTS = {CHUNKS: 1 << 13, ZIPPED: 1 << 10, REPEATED: 1 << 10, BARE: 1 << 8}
+"""See `most_slots`, by layout: chunks are picked by the range, others value by value."""
+
 _INDEX_TYPES = {bits: pa.type_for_alias(f"uint{bits}") for bits in (8, 16, 32, 64)}
 
 Bytes = npt.NDArray[np.uint8]
@@ -176,6 +179,15 @@ def has_levels(form: PageForm) -> bool:
     if form.layout == ZIPPED:
         return form.def_bits > 0
     return form.constant is None if form.layout == REPEATED else form.side_data is not None
+
+
+def most_slots(forms: Sequence[PageForm]) -> int:
+    """How many slots side by side take less time to pick than to decode. Decoded nulls take none."""
+    return min([0 if _is_null(form) else _MOST_SLOTS[form.layout] for form in forms])
+
+
+def _is_null(form: PageForm) -> bool:
+    return form.layout == REPEATED and form.constant is None
 
 
 def page_table(forms: Sequence[PageForm], stored: FixedWidth | None) -> tuple[Int64Array, Sequence[Bytes]]:

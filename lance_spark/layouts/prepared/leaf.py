@@ -9,6 +9,7 @@ from itertools import groupby
 import numpy as np
 import pyarrow as pa
 
+from lance_spark.cached import cached_property
 from lance_spark.encodings.blocks import Int64Array
 from lance_spark.errors import CorruptFileError
 from lance_spark.kernels.layouts.pick import CHUNKS
@@ -91,6 +92,11 @@ class PreparedLeaf:
     def num_bytes(self) -> int:
         """Memory of the tables and dictionaries, in bytes."""
         return sum([run.num_bytes for run in self.runs])
+
+    @cached_property
+    def most_rows(self) -> int:
+        """See `Run.most_rows`."""
+        return min([run.most_rows for run in self.runs])
 
     @property
     def encoded_bytes(self) -> int:

@@ -26,12 +26,23 @@ from lance_spark.layouts.leaf.arrays import Leaf, PageDictionary, block_leaf, ch
 from lance_spark.layouts.mini_block.chunks import ChunkTable, RowIndex
 from lance_spark.layouts.page_form import ListedValues, PageForm
 from lance_spark.layouts.path import LeafPath
-from lance_spark.layouts.prepared.forms import Bytes, FixedWidth, has_levels, page_table, scheme_of, stored_type
+from lance_spark.layouts.prepared.forms import (
+    Bytes,
+    FixedWidth,
+    has_levels,
+    most_slots,
+    page_table,
+    scheme_of,
+    stored_type,
+)
 from lance_spark.layouts.repdef import LevelScheme
 from lance_spark.layouts.unravel import SlotLevels, unravel, visible_validity
 
 _MAX_BYTES = 16 << 20
 """Maximum size of all strings that are copied at once; the memory is allocated for the most that they can have."""
+
+_MOST_PICKED_BYTES = 1 << 19
+"""Maximum size of rows side by side that are picked: decoding copies more than that faster, or not at all."""
 
 _SPARE_SLOTS = 64
 """Room beyond what rows of average length need; where it is not enough, they are picked once more."""
@@ -77,6 +88,7 @@ class Picker:
         has_definition: whether there are definition levels.
         dictionary: of all pages.
         compressed_by: the encoding by which each string is compressed alone.
+        most_slots: how many slots side by side are picked at most; see `Run.most_rows`.
     """
 
     data_type: pa.DataType
@@ -91,6 +103,7 @@ class Picker:
     has_definition: bool
     dictionary: PageDictionary | None
     compressed_by: General | None
+    most_slots: int
 
     @classmethod
     def of(
@@ -118,7 +131,7 @@ class Picker:
         pages, held = page_table(forms, stored)
         return cls(
             data_type, nested, scheme_of(forms), stored, pages,
-            held, table, index, num_rows, has_definition, dictionary, compressed_by,
+            held, table, index, num_rows, has_definition, dictionary, compressed_by, most_slots(forms),
         )  # fmt: skip
 
     @property
@@ -126,6 +139,12 @@ class Picker:
         tables = self.pages.nbytes + (5 if self.index is None else 7) * 8 * len(self.table)
         held = sum([each.nbytes for each in self.held])
         return tables + held + (0 if self.dictionary is None else int(self.dictionary.values.nbytes))
+
+    @cached_property
+    def most_rows(self) -> int:
+        num_slots = max(int(self.table.ends[-1]), self.num_rows, 1)
+        num_bytes = max(int(self.table.sizes.sum()), 1)
+        return min(self.most_slots * self.num_rows // num_slots, _MOST_PICKED_BYTES * self.num_rows // num_bytes)
 
     def at(self, starts: Int64Array) -> Picker:
         """A copy over other memory, in which the chunks begin at `starts` (int64[chunks])."""

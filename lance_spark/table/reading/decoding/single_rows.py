@@ -20,7 +20,7 @@ from lance_spark.layouts.leaf.values import EMPTY
 from lance_spark.layouts.prepared.field import Nulls, PreparedField
 from lance_spark.layouts.prepared.leaf import in_order
 from lance_spark.schema.arrow import to_arrow_type
-from lance_spark.schema.columns import column_fields, is_blob, paths
+from lance_spark.schema.columns import is_blob, paths
 from lance_spark.schema.field import Field
 from lance_spark.storage.meter import READS
 from lance_spark.table.reading.decoding.columns import ReadColumns
@@ -50,7 +50,7 @@ class SystemColumn(PreparedField):
     name: str
     lineage: RowLineage
 
-    num_bytes = 0
+    num_bytes = most_rows = 0
     value_bits = 64
 
     def _pick(self, data: pa.Buffer, rows: Int64Array) -> pa.Array | None:
@@ -178,17 +178,13 @@ class SingleRowColumns:
         """A column in the one file that has it, nulls if there is none; None if the page reader has to read it."""
         leaves = {path[-1].id for path in paths(field)}
         files = [file for file in fragment.files if not leaves.isdisjoint(file.fields)]
-        # A file of version 2.0 can have a struct or list without having one of its members.
         if not files and field.nullable and fragment.physical_rows and not field.children:
             return (Nulls(to_arrow_type(field), fragment.physical_rows), EMPTY), _KEPT_BYTES
         if len(files) != 1:
             return None, _KEPT_BYTES
-        numbers = files[0].columns()
-        if not numbers.keys() >= {owner.id for owner in column_fields((field,), files[0].version)}:
-            return None, _KEPT_BYTES
         with self.version.bases.reading():
             file, data = reader.open_in_memory(files[0]) or (None, EMPTY)
-            prepared = file.prepared_field(field, numbers) if isinstance(file, FileReader) else None
+            prepared = file.prepared_field(field, files[0].columns()) if isinstance(file, FileReader) else None
         return None if prepared is None else (prepared, data), _KEPT_BYTES
 
 
