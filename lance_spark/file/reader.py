@@ -169,13 +169,14 @@ class FileReader(DataFileReader):
         Raises:
             CorruptFileError: the metadata of a column contradicts the format.
         """
-        key = field.array_key, tuple([column_indices.get(node.id, -1) for node in field.walk()])
+        nodes = [*field.walk()]
+        key = field.array_key, tuple([column_indices.get(node.id, -1) for node in nodes])
         if key not in self._prepared_fields:
             data = self.in_memory()
             if data is None:
                 return None
             prepared = None
-            if self._has_columns(field, column_indices) and not any(map(is_blob, field.walk())):
+            if self._has_columns(field, column_indices) and not any(map(is_blob, nodes)):
                 with self._errors:
                     columns = self._load([field], column_indices)
                 prepared = prepare_field(self.version, field, columns, data)

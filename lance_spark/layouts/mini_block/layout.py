@@ -144,37 +144,33 @@ class MiniBlockLayout(JoinablePageLayout, PickableLayout):
         return pb.PageLayout(mini_block_layout=message)
 
     def form(self, page: EncodedPage) -> PageForm | None:
-        form = self.chunk_form
-        buffers = iter(page.buffers)
         if self.has_lists and self.repetition_index_depth == 0:
             return None
         num_buffers = 2 + (self.dictionary is not None) + self.has_lists
         if len(page.buffers) != num_buffers or (not self.has_lists and self.num_items != page.num_rows):
             return None
-        form = form._replace(words=next(buffers), data=next(buffers))
-        if self.dictionary is not None:
-            count = self.num_dictionary_items
-            form = form._replace(
-                dictionary=self.dictionary, num_dictionary_items=count, dictionary_data=next(buffers)
-            )  # fmt: skip
-        return form._replace(side_data=next(buffers)) if self.has_lists else form
+        words, data, *others = page.buffers
+        form = self.chunk_form._replace(words=words, data=data, side_data=others.pop() if self.has_lists else None)
+        if self.dictionary is None:
+            return form
+        count = self.num_dictionary_items
+        return form._replace(dictionary=self.dictionary, num_dictionary_items=count, dictionary_data=others[0])
 
     @property
     def chunk_form(self) -> PageForm:
         """`form` without places in the file; the dictionary is left aside."""
-        values = self.value_compression.value_form
+        values, size_bytes = self.value_compression.value_form, 4 if self.has_large_chunk else 2
         rep_bits, def_bits = (
             NO_LEVELS if each is None else each.level_bits for each in (self.rep_compression, self.def_compression)
         )
-        form = PageForm(
-            CHUNKS, self.layers, values, self.num_items, size_bytes=4 if self.has_large_chunk else 2
-        )  # fmt: skip
         is_odd = self.has_lists != (rep_bits != NO_LEVELS) or (
             def_bits != NO_LEVELS and self.layers == (RepDefLayer.ALL_VALID_ITEM,)
         )
         if is_odd or values is None or values.compressed_by is not None or rep_bits is None or def_bits is None:
-            return form._replace(decoded_by=self)
-        return form._replace(rep_bits=rep_bits, def_bits=def_bits)
+            return PageForm(CHUNKS, self.layers, values, self.num_items, size_bytes=size_bytes, decoded_by=self)
+        return PageForm(
+            CHUNKS, self.layers, values, self.num_items, size_bytes=size_bytes, rep_bits=rep_bits, def_bits=def_bits
+        )  # fmt: skip
 
     def run(
         self,

@@ -148,11 +148,12 @@ def prepared_field(field: Field, columns: Mapping[FieldId, EncodedColumn], data:
     """
     leaves = []
     try:
+        data_type = to_arrow_type(field)
         for path in paths(field):
             column = columns.get(path[-1].id)
             if column is None:
                 return None
-            if to_arrow_type(field) == pa.null():
+            if data_type == pa.null():
                 return Nulls(pa.null(), sum([page.num_rows for page in column.pages]))
             leaf = PreparedLeaf.of(LeafPath.of(path), column, data)
             if leaf is None:
@@ -160,6 +161,6 @@ def prepared_field(field: Field, columns: Mapping[FieldId, EncodedColumn], data:
             leaves.append(leaf)
     except (CorruptFileError, UnsupportedFeatureError):
         return None
-    if len(leaves) == 1 and leaves[0].data_type.equals(to_arrow_type(field), check_metadata=True):
+    if len(leaves) == 1 and leaves[0].data_type.equals(data_type, check_metadata=True):
         return LeafField(leaves[0])
     return MergedField(field, leaves) if leaves else None

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import accumulate, groupby
 
 import numpy as np
 import pyarrow as pa
@@ -76,12 +76,13 @@ class PreparedLeaf:
         if sum([count for _, count in forms]) != num_rows:
             return None
         runs = []
-        for _, pages in groupby(forms, lambda page: run_key(page[0])):
-            run = _run(leaf_type, path, list(pages), data)
+        groups = [forms] if len(forms) == 1 else [[*pages] for _, pages in groupby(forms, _key)]
+        for pages in groups:
+            run = _run(leaf_type, path, pages, data)
             if run is None:
                 return None
             runs.append(run)
-        return cls(data_type, runs, np.cumsum([run.num_rows for run in runs], dtype=np.int64))
+        return cls(data_type, runs, np.array([*accumulate([run.num_rows for run in runs])], np.int64))
 
     @property
     def num_rows(self) -> int:
@@ -135,6 +136,10 @@ class PreparedLeaf:
         return len(self.runs) == 1 or int(rows.max()) < self.ends[0]
 
 
+def _key(page: tuple[PageForm, int]) -> Hashable:
+    return run_key(page[0])
+
+
 def in_order(arrays: Sequence[pa.Array], places: Int64Array) -> pa.Array:
     """The values of `arrays` one behind the other, each at its place (int64[n]) in the result."""
     joined = arrays[0] if len(arrays) == 1 else pa.concat_arrays(arrays)
@@ -155,7 +160,7 @@ def _run(
         if dictionary is None:
             return None
     table, index = chunks_of(forms, data), None
-    if forms[0].has_lists and forms[0].layout == CHUNKS:
+    if forms[0].layout == CHUNKS and forms[0].has_lists:
         indices = [form.side_data for form in forms if form.side_data is not None]
         addresses = [data.address + buffer.position for buffer in indices]
         index = RowIndex.parse(BufferOfPages(addresses, [size for _, size in indices], data), table, counts)
