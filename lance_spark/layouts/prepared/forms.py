@@ -30,7 +30,7 @@ _NO_INDEX = -1
 _MAX_NULL_BITS = 1 << 17
 """Maximum bits of a null without bytes in the file: room for a few thousand of them is allocated."""
 
-_MOST_SLOTS = {CHUNKS: 1 << 13, ZIPPED: 1 << 10, REPEATED: 1 << 10, BARE: 1 << 8}
+_MOST_SLOTS = {CHUNKS: 1 << 13, ZIPPED: 1 << 10, REPEATED: 1 << 10, BARE: 1 << 7}
 """See `most_slots`, by layout: chunks are picked by the range, others value by value."""
 
 _INDEX_TYPES = {bits: pa.type_for_alias(f"uint{bits}") for bits in (8, 16, 32, 64)}
