@@ -117,6 +117,7 @@ docs: $(VENV)/.dev ## write the generated parts of the pages in docs
 	$(BIN)/python docs/generate_format_support.py
 	$(BIN)/python docs/generate_types.py
 	$(BIN)/python docs/generate_caches.py
+	$(BIN)/python docs/generate_spark_versions.py
 
 clean:
 	rm -rf .venv .venv-* build dist .mypy_cache .ruff_cache .pytest_cache

@@ -1,4 +1,4 @@
-"""The plug-in works with the first and the last release of each minor version of Spark before the one of `.venv`."""
+"""The plug-in, and each feature of the connector, work with the first and the last release of each minor version of Spark before the one of `.venv`."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from integration.components import CACHE
 TREE = Path(__file__).parents[1]
 RELEASES = ("4.0.0", "4.0.5", "4.1.0", "4.1.4", "4.2.0", "4.2.1")
 DIFFERENCES = ("tests/spark/test_compat.py", "tests/spark/test_capabilities.py", "tests/spark/test_types.py")
+FEATURES = ("tests/connector/spark_versions",)
 PLUGIN = ("tests/spark/test_datasource.py", "tests/spark/test_streams.py", "tests/spark/test_filters.py")
 
 # Downloads of 450 MB, and sessions of Spark.
@@ -32,7 +33,7 @@ def pyspark(request: pytest.FixtureRequest) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("tests", [DIFFERENCES, PLUGIN], ids=["differences", "plug-in"])
+@pytest.mark.parametrize("tests", [DIFFERENCES, PLUGIN, FEATURES], ids=["differences", "plug-in", "features"])
 def test_release_passes(pyspark: Path, tests: tuple[str, ...]) -> None:
     environment = {name: value for name, value in os.environ.items() if name != "SPARK_HOME"}
     environment |= {"PYTHONPATH": f"{pyspark}{os.pathsep}{TREE}", "PYSPARK_PYTHON": sys.executable}
