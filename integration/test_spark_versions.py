@@ -1,4 +1,4 @@
-"""The plug-in, and each feature of the connector, work with the first and the last release of each minor version of Spark before the one of `.venv`."""
+"""The plug-in and each feature of the connector work with the first and the last release of older minor versions."""
 
 from __future__ import annotations
 
