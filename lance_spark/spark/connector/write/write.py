@@ -11,6 +11,7 @@ from pyspark.sql.types import StructType
 from lance_spark.errors import EpochCommittedError, UnsupportedFeatureError
 from lance_spark.expr.nodes import Expr, conjunction
 from lance_spark.spark.column_names import check_distinct
+from lance_spark.spark.compat import SPARK, SPARK_NAME
 from lance_spark.spark.connector.catalog.make_table import staged_table
 from lance_spark.spark.connector.channel.handles import TableHandle
 from lance_spark.spark.connector.channel.registry import Call, Done, Reply, operation
@@ -134,6 +135,7 @@ def plan(request: WriteRequest, call: Call) -> Reply:
     check_distinct(request.columns, case_sensitive=call.session.case_sensitive)
     request = replace(request, options=call.session.with_transaction(request.options))
     request.write_options().log_without_effect()
+    _refuse_unknown_overwrite(request)
     _log_replaced_table(request)
     job, table = _job(request), table_of(request.handle)
     job = replace(job, blobs=blob_inputs(call.session, request.sources))
@@ -203,6 +205,24 @@ def _job(request: WriteRequest) -> WriteJob:
 def _log_replaced_table(request: WriteRequest) -> None:
     if request.handle.staged is not None and request.write_options().partition_overwrite_mode == DYNAMIC:
         _log.warning("option partitionOverwriteMode has no effect: the statement replaces the table itself")
+
+
+def _refuse_unknown_overwrite(request: WriteRequest) -> None:
+    """Refuses `save(path)` in mode overwrite if its table was loaded for an append.
+
+    Before 4.3 Spark does not say for what `save` loads a table; a rule of the session extension does.
+    """
+    handle = request.handle
+    is_save = (
+        not handle.name and not handle.of_session_catalog and any(key.lower() == "path" for key in request.options)
+    )
+    is_prepared = handle.version is None or handle.by_path or handle.replaces_schema
+    if SPARK < (4, 3) and request.mode != "append" and is_save and not is_prepared:
+        raise UnsupportedFeatureError(
+            f"this session got the connector while it ran, and {SPARK_NAME} does not tell it that save(path) "
+            "overwrites a table; begin the session with lance_spark.configure, or write to a table by name",
+            feature="overwrite by path",
+        )
 
 
 def _required_filter(request: WriteRequest) -> Expr:

@@ -13,6 +13,7 @@ import io.lancespark.catalog.TableRequests;
 import io.lancespark.compat.Capabilities;
 import io.lancespark.compat.SessionConf;
 import io.lancespark.compat.ChangesRange;
+import io.lancespark.compat.PathWrites;
 import io.lancespark.compat.SparkCatalog;
 import io.lancespark.compat.SparkChangelog;
 import io.lancespark.functions.LanceFunctions;
@@ -21,6 +22,7 @@ import io.lancespark.python.LanceException;
 import io.lancespark.python.LanceSpark;
 import io.lancespark.python.PythonChannel;
 import io.lancespark.table.LanceCachedPlans;
+import io.lancespark.table.LanceIdentifier;
 import io.lancespark.table.RelationOptions;
 import java.util.HashMap;
 import java.util.HashSet;
@@ -134,6 +136,13 @@ public class LanceCatalog implements SparkCatalog, SearchCatalog {
       result[index] = Identifier.of(namespace, names.get(index).asText());
     }
     return result;
+  }
+
+  /** Also the target of {@code save(path)}, loaded for an append; a rule of the session extension knows overwrites. */
+  @Override
+  public Table loadTable(Identifier identifier) throws NoSuchTableException {
+    boolean isWritten = identifier instanceof LanceIdentifier && PathWrites.isLoading();
+    return load(identifier, isWritten ? new State(null, null, List.of("INSERT")) : State.NEWEST, Map.of());
   }
 
   @Override

@@ -85,11 +85,6 @@ public interface BaseCatalog extends StagingTableCatalog, SupportsNamespaces, Fu
   CatalogPlugin inTransaction();
 
   @Override
-  default Table loadTable(Identifier identifier) throws NoSuchTableException {
-    return load(identifier, State.NEWEST, Map.of());
-  }
-
-  @Override
   default Table loadTable(Identifier identifier, Set<TableWritePrivilege> privileges) throws NoSuchTableException {
     return load(identifier, State.of(privileges), Map.of());
   }

@@ -1,7 +1,8 @@
 package io.lancespark.compat.analysis;
 
-import io.lancespark.catalog.SearchCatalog;
+import io.lancespark.compat.BaseCatalog;
 import io.lancespark.compat.Catalyst;
+import io.lancespark.compat.SparkCatalog;
 import io.lancespark.python.LanceException;
 import io.lancespark.table.LanceIdentifier;
 import java.util.ArrayList;
@@ -11,6 +12,7 @@ import java.util.Map;
 import org.apache.spark.sql.SparkSessionExtensions;
 import org.apache.spark.sql.catalyst.analysis.AnalysisContext$;
 import org.apache.spark.sql.catalyst.analysis.NamedRelation;
+import org.apache.spark.sql.catalyst.analysis.NoSuchTableException;
 import org.apache.spark.sql.catalyst.analysis.RelationTimeTravel;
 import org.apache.spark.sql.catalyst.analysis.UnresolvedRelation;
 import org.apache.spark.sql.catalyst.plans.logical.AppendData;
@@ -21,7 +23,10 @@ import org.apache.spark.sql.catalyst.plans.logical.OverwritePartitionsDynamic;
 import org.apache.spark.sql.catalyst.plans.logical.SubqueryAlias$;
 import org.apache.spark.sql.catalyst.plans.logical.V2WriteCommand;
 import org.apache.spark.sql.catalyst.rules.Rule;
+import org.apache.spark.sql.catalyst.trees.TreeNodeTag;
 import org.apache.spark.sql.classic.SparkSession;
+import org.apache.spark.sql.connector.catalog.Identifier;
+import org.apache.spark.sql.connector.catalog.Table;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 import scala.Option;
@@ -30,17 +35,25 @@ import scala.jdk.javaapi.CollectionConverters;
 /**
  * Options that choose the state of a table by name. Spark passes them to catalogs from 4.3 on; before, it would read
  * or change the newest version of the main branch without an error. Here a branch becomes a part of the name, and a
- * version or tag a clause of time travel; other options are refused.
+ * version or tag a clause of time travel; other options are refused. The targets of {@code save(path)} and of writes
+ * with mergeSchema are loaded again, as what they are.
  */
 public final class LanceTableOptions extends Rule<LogicalPlan> {
   private static final String BRANCH = "branch";
   private static final String VERSION = "version";
   private static final String TAG = "tag";
   private static final String TIMESTAMP = "timestamp";
+  private static final String MERGE_SCHEMA = "mergeSchema";
   private static final List<String> VERSIONS = List.of(VERSION, TAG, TIMESTAMP);
+
+  private static final List<String> INSERT = List.of("INSERT");
+  private static final List<String> OVERWRITE = List.of("INSERT", "DELETE");
 
   /** The state options that choose columns of a read. */
   private static final List<String> COLUMNS = List.of("columns", "with_row_id", "with_row_address");
+
+  /** A target that this rule has loaded. */
+  private static final TreeNodeTag<Boolean> LOADED = new TreeNodeTag<>("io.lancespark.LoadedTarget");
 
   private final SparkSession session;
 
@@ -67,8 +80,12 @@ public final class LanceTableOptions extends Rule<LogicalPlan> {
           ? null
           : aliased(relation, new RelationTimeTravel(named, travel.timestamp(), travel.version()));
     } else if (node instanceof InsertIntoStatement insert && insert.table() instanceof UnresolvedRelation relation) {
-      UnresolvedRelation target = target(relation, relation.options());
-      return target == null ? null : with(insert, target);
+      NamedRelation target = target(relation, relation.options(), INSERT);
+      if (target instanceof DataSourceV2Relation loaded) {
+        // An INSERT has no other place for the options of its write.
+        return with(insert, 0, with(loaded, 4, relation.clearWritePrivileges().options()));
+      }
+      return target == null ? null : with(insert, 0, target);
     }
     return node instanceof V2WriteCommand write ? written(write) : null;
   }
@@ -92,6 +109,9 @@ public final class LanceTableOptions extends Rule<LogicalPlan> {
     if (options.containsKey(VERSION) && options.containsKey(TAG)) {
       throw LanceException.invalid("options version and tag both choose a version; keep one");
     }
+    if (options.containsKey(VERSION) && !options.get(VERSION).strip().matches("[0-9]+")) {
+      throw LanceException.invalid("option version is '" + options.get(VERSION) + "', which is not an integer");
+    }
     String version = options.containsKey(VERSION) ? options.get(VERSION) : options.get(TAG);
     if (version == null) {
       return named == null ? null : aliased(relation, named);
@@ -107,12 +127,19 @@ public final class LanceTableOptions extends Rule<LogicalPlan> {
 
   private LogicalPlan written(V2WriteCommand write) {
     CaseInsensitiveStringMap options = options(write);
-    UnresolvedRelation target = null;
+    List<String> privileges = write instanceof AppendData ? INSERT : OVERWRITE;
+    NamedRelation target = null;
     if (options != null && write.table() instanceof UnresolvedRelation relation) {
-      target = target(relation, options);
-    } else if (options != null && write.table() instanceof DataSourceV2Relation relation) {
-      UnresolvedRelation loaded = unresolved(relation, write instanceof AppendData ? "INSERT" : "INSERT,DELETE");
-      target = loaded == null ? null : target(loaded, options);
+      target = target(relation, options, privileges);
+    } else if (options != null
+        && write.table() instanceof DataSourceV2Relation relation
+        && relation.getTagValue(LOADED).isEmpty()
+        && relation.catalog().getOrElse(() -> null) instanceof SparkCatalog catalog
+        && relation.identifier().isDefined()) {
+      target =
+          relation.identifier().get() instanceof LanceIdentifier path
+              ? loaded(catalog, path, privileges, Map.of())
+              : target(unresolved(catalog, relation.identifier().get(), privileges), options, privileges);
     }
     return target == null ? null : (LogicalPlan) write.withNewTable(target);
   }
@@ -128,29 +155,50 @@ public final class LanceTableOptions extends Rule<LogicalPlan> {
     return options == null ? null : new CaseInsensitiveStringMap(CollectionConverters.asJava(options));
   }
 
-  /** The name of a table that Spark has loaded without the options of the write; null if the name is a path. */
-  private static UnresolvedRelation unresolved(DataSourceV2Relation relation, String privileges) {
-    if (relation.catalog().isEmpty()
-        || !(relation.catalog().get() instanceof SearchCatalog catalog)
-        || relation.identifier().isEmpty()
-        || relation.identifier().get() instanceof LanceIdentifier) {
-      return null;
-    }
+  /** The name of a table that Spark has loaded without the options of the write. */
+  private static UnresolvedRelation unresolved(SparkCatalog catalog, Identifier identifier, List<String> privileges) {
     List<String> parts = new ArrayList<>(List.of(catalog.name()));
-    parts.addAll(List.of(relation.identifier().get().namespace()));
-    parts.add(relation.identifier().get().name());
-    Map<String, String> options = Map.of(UnresolvedRelation.REQUIRED_WRITE_PRIVILEGES(), privileges);
+    parts.addAll(List.of(identifier.namespace()));
+    parts.add(identifier.name());
+    Map<String, String> options = Map.of(UnresolvedRelation.REQUIRED_WRITE_PRIVILEGES(), String.join(",", privileges));
     return new UnresolvedRelation(Catalyst.seq(parts), new CaseInsensitiveStringMap(options), false);
   }
 
   /** The target of a write with {@code options}; null if it stays. */
-  private UnresolvedRelation target(UnresolvedRelation relation, CaseInsensitiveStringMap options) {
-    for (String name : VERSIONS) {
-      if (options.containsKey(name) && qualified(relation) != null) {
-        throw LanceException.invalid("a write has no option " + name + ": it makes a new version");
+  private NamedRelation target(
+      UnresolvedRelation relation, CaseInsensitiveStringMap options, List<String> privileges) {
+    List<String> name = qualified(relation);
+    if (name == null) {
+      return null;
+    }
+    for (String each : VERSIONS) {
+      if (options.containsKey(each)) {
+        throw LanceException.invalid("a write has no option " + each + ": it makes a new version");
       }
     }
-    return ofBranch(relation, options);
+    UnresolvedRelation named = ofBranch(relation, options);
+    if (!options.containsKey(MERGE_SCHEMA)) {
+      return named;
+    }
+    List<String> parts = named == null ? name : Catalyst.list(named.multipartIdentifier());
+    int last = parts.size() - 1;
+    Identifier identifier = Identifier.of(parts.subList(1, last).toArray(new String[0]), parts.get(last));
+    SparkCatalog catalog = (SparkCatalog) session.sessionState().catalogManager().catalog(parts.get(0));
+    return loaded(catalog, identifier, privileges, Map.of(MERGE_SCHEMA, options.get(MERGE_SCHEMA)));
+  }
+
+  /** The table as the target of a write. */
+  private static DataSourceV2Relation loaded(
+      SparkCatalog catalog, Identifier identifier, List<String> privileges, Map<String, String> options) {
+    try {
+      Table table = catalog.load(identifier, new BaseCatalog.State(null, null, privileges), options);
+      DataSourceV2Relation relation =
+          DataSourceV2Relation.create(table, Option.apply(catalog), Option.apply(identifier));
+      relation.setTagValue(LOADED, true);
+      return relation;
+    } catch (NoSuchTableException error) {
+      throw LanceException.sneaky(error);
+    }
   }
 
   /** The relation with the branch that {@code options} name in its own name; null if it stays. */
@@ -189,10 +237,10 @@ public final class LanceTableOptions extends Rule<LogicalPlan> {
     return LanceParser.resolve(session, parts);
   }
 
-  /** The statement with another table; Spark's versions have other arguments behind it. */
-  private static LogicalPlan with(InsertIntoStatement insert, NamedRelation table) {
-    Object[] arguments = CollectionConverters.asJava(insert.productIterator().toSeq()).toArray();
-    arguments[0] = table;
-    return (LogicalPlan) insert.makeCopy(arguments);
+  /** A node with another argument; Spark's versions have other arguments behind it. */
+  private static LogicalPlan with(LogicalPlan node, int place, Object argument) {
+    Object[] arguments = CollectionConverters.asJava(node.productIterator().toSeq()).toArray();
+    arguments[place] = argument;
+    return (LogicalPlan) node.makeCopy(arguments);
   }
 }
