@@ -2,12 +2,9 @@ package io.lancespark.compat.analysis;
 
 import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
-import io.lancespark.catalog.SearchCatalog;
 import io.lancespark.compat.Relations;
-import io.lancespark.compat.Sessions;
 import io.lancespark.python.Json;
 import io.lancespark.python.LanceException;
-import io.lancespark.sql.LanceStatements;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Locale;
@@ -16,9 +13,6 @@ import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.NamedArgumentExpression;
 import org.apache.spark.sql.catalyst.parser.ParseException;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
-import org.apache.spark.sql.connector.catalog.CatalogManager;
-import org.apache.spark.sql.connector.catalog.CatalogPlugin;
-import org.apache.spark.sql.connector.catalog.Identifier;
 import org.apache.spark.sql.types.StringType;
 
 /**
@@ -34,7 +28,7 @@ public final class LanceTableFunctions {
 
   private LanceTableFunctions() {}
 
-  /** The plan of {@code lance_changes('table', from, to)}: the same as for Spark's CHANGES clause. */
+  /** The plan of {@code lance_changes('table', from, to)}. */
   public static LogicalPlan changes(List<Expression> arguments) {
     if (arguments.size() < 2 || arguments.size() > 3 || arguments.stream().anyMatch(each -> !each.foldable())) {
       throw LanceException.invalid(CHANGES_USAGE);
@@ -48,11 +42,8 @@ public final class LanceTableFunctions {
       throw LanceException.invalid(CHANGES_USAGE + "; these were " + String.join(", ", values));
     }
     try {
-      String table =
-          LanceStatements.quoted(Sessions.nameParts(values.get(0)));
-      String end = values.size() == 3 ? " TO VERSION " + values.get(2) : "";
-      return Sessions.parsed("SELECT * FROM " + table + " CHANGES FROM VERSION " + values.get(1) + end);
-    } catch (ParseException error) {
+      return LanceChanges.between(values.get(0), values.get(1), values.size() == 3 ? values.get(2) : null);
+    } catch (ParseException | NoSuchTableException error) {
       throw LanceException.sneaky(error);
     }
   }
@@ -95,21 +86,8 @@ public final class LanceTableFunctions {
 
   private static LogicalPlan relation(String table, ObjectNode search) {
     try {
-      List<String> parts = Sessions.nameParts(table);
-      CatalogManager catalogs = Sessions.catalogs();
-      boolean namesCatalog = parts.size() > 1 && catalogs.isCatalogRegistered(parts.get(0));
-      CatalogPlugin catalog = namesCatalog ? catalogs.catalog(parts.get(0)) : catalogs.currentCatalog();
-      List<String> rest = namesCatalog ? parts.subList(1, parts.size()) : parts;
-      if (!(catalog instanceof SearchCatalog lance)) {
-        throw LanceException.invalid(
-            table + " is in the catalog " + catalog.name() + ", which is no Lance catalog; name one, as in 'lance.db.t'");
-      }
-      String last = rest.get(rest.size() - 1);
-      boolean isRelative = rest.size() == 1 && !namesCatalog && !last.contains("/");
-      String[] namespace =
-          isRelative ? catalogs.currentNamespace() : rest.subList(0, rest.size() - 1).toArray(new String[0]);
-      Identifier identifier = Identifier.of(namespace, last);
-      return Relations.unnamed(lance.search(identifier, search));
+      NamedTable named = NamedTable.of(table);
+      return Relations.unnamed(named.catalog().search(named.identifier(), search));
     } catch (ParseException | NoSuchTableException error) {
       throw LanceException.sneaky(error);
     }
