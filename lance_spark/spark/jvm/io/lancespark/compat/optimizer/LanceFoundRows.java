@@ -76,7 +76,7 @@ public final class LanceFoundRows extends SparkPlan {
 
   @Override
   public Partitioning outputPartitioning() {
-    return rows.outputPartitioning();
+    return PlanNodes.partitioning(rows);
   }
 
   @Override
@@ -87,7 +87,7 @@ public final class LanceFoundRows extends SparkPlan {
   @Override
   public RDD<InternalRow> doExecute() {
     tellMetrics();
-    return rows.execute();
+    return PlanNodes.execute(rows);
   }
 
   @Override

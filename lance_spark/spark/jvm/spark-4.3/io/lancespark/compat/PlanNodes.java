@@ -1,6 +1,7 @@
 package io.lancespark.compat;
 
 import java.util.List;
+import org.apache.spark.rdd.RDD;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.expressions.DynamicPruningSubquery;
@@ -9,6 +10,7 @@ import org.apache.spark.sql.catalyst.expressions.NamedExpression;
 import org.apache.spark.sql.catalyst.optimizer.BuildSide;
 import org.apache.spark.sql.catalyst.plans.logical.Join;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.catalyst.plans.physical.Partitioning;
 import org.apache.spark.sql.execution.LocalTableScanExec;
 import org.apache.spark.sql.execution.dynamicpruning.PartitionPruning$;
 import org.apache.spark.sql.internal.SQLConf;
@@ -22,6 +24,15 @@ public final class PlanNodes {
   /** Rows of the driver. */
   public static LocalTableScanExec rows(Seq<Attribute> output, List<? extends InternalRow> rows, boolean isResult) {
     return new LocalTableScanExec(output, Catalyst.seq(rows), Option.empty(), isResult);
+  }
+
+  /** How the rows of the driver that are a result are divided. */
+  public static Partitioning partitioning(LocalTableScanExec rows) {
+    return rows.outputPartitioning();
+  }
+
+  public static RDD<InternalRow> execute(LocalTableScanExec rows) {
+    return rows.execute();
   }
 
   /** The condition that {@code key} is among the values of {@code keys.get(index)} in the rows of {@code source}. */
