@@ -4,8 +4,10 @@ import java.util.List;
 import org.apache.spark.sql.catalyst.analysis.TableOutputResolver$;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.expressions.AttributeReference;
+import org.apache.spark.sql.catalyst.plans.logical.AppendData;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.streaming.StreamingRelationV2;
+import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
 import org.apache.spark.sql.internal.SQLConf;
 import org.apache.spark.sql.types.StructType;
 import scala.collection.immutable.Seq;
@@ -14,9 +16,16 @@ import scala.collection.immutable.Seq;
 public final class Shims {
   private Shims() {}
 
-  /** Whether a write is a MERGE that only inserts; false, because Spark makes an append of it before 4.2. */
+  /** Whether a write is a MERGE that only inserts: before 4.2 Spark makes an append of it that reads the target itself. */
   public static boolean isInsertOnlyMerge(LogicalPlan write) {
-    return false;
+    return write instanceof AppendData append
+        && append.table() instanceof DataSourceV2Relation target
+        && append.query().exists(node -> isSame(node, target));
+  }
+
+  /** Whether a node is this very relation; another one of the same table has other columns. */
+  private static boolean isSame(LogicalPlan node, DataSourceV2Relation target) {
+    return node instanceof DataSourceV2Relation relation && relation.output().equals(target.output());
   }
 
   /** The query with the columns {@code expected}, matched by name, cast, and filled with defaults. */
