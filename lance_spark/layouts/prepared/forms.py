@@ -182,7 +182,7 @@ def has_levels(form: PageForm) -> bool:
 
 
 def most_slots(forms: Sequence[PageForm]) -> int:
-    """How many slots side by side take less time to pick than to decode. Decoded nulls take none."""
+    """The number of slots side by side up to which a pick takes less time than to decode. Decoded nulls take none."""
     return min([0 if _is_null(form) else _MOST_SLOTS[form.layout] for form in forms])
 
 
