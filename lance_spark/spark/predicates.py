@@ -263,6 +263,8 @@ def _constant(value: Expr, _children: tuple[SparkExpression, ...], _schema: pa.S
 
 def _comparison(op: ComparisonOp, children: tuple[SparkExpression, ...], schema: pa.Schema) -> Expr | None:
     left, right = children
+    if op is ComparisonOp.EQ and left.name in _RULES and to_literal(right) == TRUE:
+        return _predicate(left, schema)  # The form of a function where Spark has a predicate.
     if right.cast is not None or (_operand(left) is None and left.cast is None):
         left, right, op = right, left, op.mirrored
     if left.column is not None and right.column is not None:
@@ -408,6 +410,9 @@ _RULES: dict[str, Callable[[tuple[SparkExpression, ...], pa.Schema], Expr | None
 
 _MICRO = 1000
 
+_CONSTANTS = {"ALWAYS_TRUE": TRUE, "ALWAYS_FALSE": FALSE}
+"""Constants of BOOLEAN as Spark 4.0 describes them, also in comparisons."""
+
 _LITERALS: dict[type[st.DataType], Callable[[str], Literal]] = {
     st.BooleanType: lambda text: literal(text == "true"),
     st.ByteType: lambda text: literal(int(text)),
@@ -429,6 +434,8 @@ _LITERALS: dict[type[st.DataType], Callable[[str], Literal]] = {
 
 def to_literal(expression: SparkExpression) -> Literal | None:
     """The constant that `expression` is; None if it is not one, or one of a type that filters do not have."""
+    if expression.name in _CONSTANTS:
+        return _CONSTANTS[expression.name]
     if expression.type is None or expression.cast is not None:
         return None
     if expression.literal is None:

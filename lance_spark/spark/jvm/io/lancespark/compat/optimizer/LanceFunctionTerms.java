@@ -13,19 +13,26 @@ import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.rules.Rule;
 import org.apache.spark.sql.catalyst.trees.TreePattern$;
 import org.apache.spark.sql.catalyst.trees.TreePatternBits;
+import org.apache.spark.sql.internal.SQLConf$;
 
 /**
  * Makes {@code f(x) = TRUE} of functions of a catalog that are terms of AND, OR or NOT inside of other expressions.
  *
  * <p>Spark's translation of such expressions for sources asserts that the terms are predicates, and functions are none.
- * The terms of a whole condition it translates in another way, so functions stay there what they are.
+ * The terms of a whole condition it translates in another way, so functions stay there what they are. Spark 4.0 hands no
+ * function to sources as a condition, so there these are comparisons too.
  */
 public final class LanceFunctionTerms extends Rule<LogicalPlan> {
   private static final TreePattern$ PATTERNS = TreePattern$.MODULE$;
 
+  /** By the setting that came with it. */
+  private static final boolean HANDS_FUNCTIONS =
+      SQLConf$.MODULE$.containsConfigKey("spark.sql.dataSource.alwaysCreateV2Predicate");
+
   /** Whether a function is a term in a node of a plan. Most plans have none, and a look costs less than a rewrite. */
   private static boolean hasFunctions(LogicalPlan node) {
-    return hasTerms(node) && node.expressions().exists(LanceFunctionTerms::isOverFunction);
+    boolean isCondition = !HANDS_FUNCTIONS && node.expressions().exists(LanceFunctionTerms::isFunction);
+    return isCondition || hasTerms(node) && node.expressions().exists(LanceFunctionTerms::isOverFunction);
   }
 
   private static boolean isOverFunction(Expression expression) {
@@ -65,7 +72,7 @@ public final class LanceFunctionTerms extends Rule<LogicalPlan> {
     }
     return expression instanceof Not not
         ? new Not(condition(not.child()))
-        : replaced(expression);
+        : HANDS_FUNCTIONS ? replaced(expression) : predicate(replaced(expression));
   }
 
   /** AND, OR or NOT with comparisons in the place of functions; null for other expressions, and without a function. */
