@@ -1,4 +1,4 @@
-"""Tests that need a later minor version of Spark: the marker ``since("4.2", "what came with it")``."""
+"""Tests of some minor versions of Spark: markers ``since("4.2", "what came with it")``, ``until("4.0", reason)``."""
 
 from __future__ import annotations
 
@@ -8,14 +8,16 @@ import pytest
 
 
 def skip_later(items: Iterable[pytest.Item]) -> None:
-    """Skips tests with the marker `since` of a later version than PySpark's; the report has their reasons."""
-    marked = [(item, marker.args) for item in items for marker in item.iter_markers("since")]
+    """Skips tests that are not for PySpark's version by their markers; the report has their reasons."""
+    marked = [(item, marker) for item in items for name in ("since", "until") for marker in item.iter_markers(name)]
     if not marked:
         return
     # Tests of the engine run without PySpark.
     from lance_spark.spark.compat import SPARK
 
-    for item, (version, reason) in marked:
+    for item, marker in marked:
+        version, reason = marker.args
         major, minor = version.split(".")
-        if (int(major), int(minor)) > SPARK:
-            item.add_marker(pytest.mark.skip(reason=f"since Spark {version}: {reason}"))
+        named = (int(major), int(minor))
+        if named > SPARK if marker.name == "since" else named < SPARK:
+            item.add_marker(pytest.mark.skip(reason=f"{marker.name} Spark {version}: {reason}"))

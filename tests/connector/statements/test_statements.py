@@ -164,6 +164,12 @@ def test_tables_in_identifier(spark: SparkSession, table: str) -> None:
             spark.sql(statement, args=values)
 
 
+@pytest.mark.until("4.0", "parameters are bound after statements are parsed")
+def test_parameters_in_identifier_are_refused(spark: SparkSession, table: str) -> None:
+    with pytest.raises(Exception, match="write the name of the table into the statement"):
+        spark.sql("OPTIMIZE IDENTIFIER(:table)", args={"table": table})
+
+
 def test_other_statements_are_not_touched(spark: SparkSession, table: str) -> None:
     assert spark.sql("SELECT 'OPTIMIZE t' AS a /* VACUUM t */").first().a == "OPTIMIZE t"
     with pytest.raises(ParseException):
