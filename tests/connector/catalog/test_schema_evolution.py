@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 import lance
 import pyarrow as pa
 import pytest
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.functions import udf
 
@@ -134,6 +135,14 @@ def test_rows_that_fail_bring_no_columns(spark: SparkSession, uri: str, table: s
     assert version(uri) == 1
     wait_for_files(uri, before, "*.*")
     assert spark.table(table).columns == ["id", "s"]
+
+
+@pytest.mark.until("4.0", "Spark would leave out the new columns")
+def test_merge_with_schema_evolution_is_refused(spark: SparkSession, uri: str, table: str) -> None:
+    for statement in (MERGE, f"WITH other AS (SELECT 1) {MERGE}"):
+        with pytest.raises(PySparkException, match=r"add them by ALTER TABLE \.\.\. ADD COLUMNS"):
+            spark.sql(statement.format(table))
+    assert version(uri) == 1
 
 
 @pytest.mark.since("4.1", "MERGE WITH SCHEMA EVOLUTION")

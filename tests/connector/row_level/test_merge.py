@@ -7,6 +7,7 @@ import pytest
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
+from lance_spark.spark.compat import SPARK
 from tests.support.connector.row_level import make, properties, seen, version, words
 
 
@@ -34,7 +35,8 @@ def test_all_clauses(spark: SparkSession, uri: str) -> None:
     assert version(uri) == 2
     told = properties(uri)
     assert told.pop("spark.operation") == "MERGE"
-    assert {name.removeprefix("spark.numTargetRows"): int(count) for name, count in told.items()} == {
+    counts = {name.removeprefix("spark.numTargetRows"): int(count) for name, count in told.items()}
+    expected = {
         "Inserted": 2,
         "Updated": 3,
         "Deleted": 2,
@@ -43,6 +45,7 @@ def test_all_clauses(spark: SparkSession, uri: str) -> None:
         "NotMatchedBySourceUpdated": 1,
         "NotMatchedBySourceDeleted": 1,
     }
+    assert counts == (expected if SPARK >= (4, 1) else {})  # Spark 4.0 counts no rows.
 
 
 @pytest.mark.slow

@@ -167,6 +167,7 @@ class MetadataReply:
 
     Attributes:
         newest_first: whether its rows are versions, newest first, so that pushing a LIMIT helps.
+        pinned: whether the query has chosen the version.
     """
 
     found: bool
@@ -175,6 +176,7 @@ class MetadataReply:
     kind: str = ""
     schema: StructType | None = None
     newest_first: bool = False
+    pinned: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,7 +204,8 @@ def load_metadata(request: LoadRequest, call: Call) -> MetadataReply:
     schema = _schema(kind, of.table.handle)
     if schema is None:
         return MetadataReply(False)
-    return MetadataReply(True, of.table.handle, f"{of.table.name}.{kind}", kind, schema, kind in _NEWEST_FIRST)
+    name = f"{of.table.name}.{kind}"
+    return MetadataReply(True, of.table.handle, name, kind, schema, kind in _NEWEST_FIRST, of.table.pinned)
 
 
 @operation("metadata.rows")

@@ -51,6 +51,7 @@ WRITES = ("BATCH_WRITE", "STREAMING_WRITE", "TRUNCATE", "OVERWRITE_BY_FILTER", "
 _ANY_SCHEMA = ("ACCEPT_ANY_SCHEMA",)
 EVOLVES: tuple[str, ...] = ("AUTOMATIC_SCHEMA_EVOLUTION",) if SPARK >= (4, 1) else ()
 _COMPUTES: tuple[str, ...] = ("GENERATE_COLUMN_VALUES_ON_WRITE",) if SPARK >= (4, 3) else ()
+_FILLS_COLUMNS = SPARK < (4, 1)
 _ALL_COLUMNS = ColumnOptions()
 _DESCRIBED, _BINARY = ColumnOptions(blob_handling=DESCRIPTIONS), ColumnOptions(blob_handling=BINARY)
 _COMMENTS = {
@@ -85,7 +86,6 @@ class LoadRequest:
     by_path: bool = False
     time_travel: TimeTravel | None = None
     privileges: tuple[str, ...] = ()
-    is_merge: bool = False
 
     def table_name(self) -> TableName:
         """The name only."""
@@ -126,6 +126,10 @@ class TableDescription:
     """Identity columns whose values no statement chooses."""
     described: StructType | None = None
     """The columns with descriptions in place of the bytes of blobs, if an INSERT takes either."""
+    fills_columns: bool = False
+    """Whether a rule of the connector gives rows of an INSERT the columns that they lack, as Spark does from 4.1 on."""
+    pinned: bool = False
+    """Whether the query has chosen the version."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,6 +166,7 @@ def load(request: LoadRequest, call: Call) -> LoadReply:
     if request.by_path:
         ReadOptions.parse({**request.options, "path": place.uri})  # Rejects unknown options.
     described = describe(place, opened, READS + (WRITES if is_newest else ()), options)
+    described = replace(described, pinned=not is_newest)
     described.handle.keep(opened)
     return LoadReply(True, described)
 
@@ -175,7 +180,7 @@ def _load_to_write(request: LoadRequest, place: ResolvedTable) -> LoadReply:
     inserts = set(request.privileges) <= {"INSERT", "DELETE"} and "INSERT" in request.privileges
     # Rows that are only inserted may come with bytes; those that are changed keep their descriptions. Spark reads the
     # target of a MERGE too.
-    blobs = BINARY if inserts and not request.is_merge else None
+    blobs = BINARY if inserts else None
     columns = ColumnOptions(blob_handling=blobs)
     overwrites = request.by_path and "DELETE" in request.privileges
     capabilities = READS + WRITES + (_ANY_SCHEMA if options.merge_schema else EVOLVES)
@@ -186,8 +191,9 @@ def _load_to_write(request: LoadRequest, place: ResolvedTable) -> LoadReply:
     if blobs is not None and not options.merge_schema and any(map(has_blobs, newest.lance_schema.fields)):
         described = _of_either(describe(place, newest, capabilities, _DESCRIBED), described)
     described.handle.keep(newest)
-    described = replace(described, handle=replace(described.handle, by_path=overwrites))
-    computes = inserts and not options.merge_schema and not request.is_merge
+    fills = _FILLS_COLUMNS and inserts and not options.merge_schema
+    described = replace(described, fills_columns=fills, handle=replace(described.handle, by_path=overwrites))
+    computes = inserts and not options.merge_schema
     return LoadReply(True, _computed(described, request, by_spark=computes))
 
 
@@ -205,7 +211,7 @@ def _computed(described: TableDescription, request: LoadRequest, *, by_spark: bo
         return described
     if by_spark and _COMPUTES:
         return replace(described, declares_generated=True, capabilities=described.capabilities + _COMPUTES)
-    by_rule = by_spark or request.is_merge or "UPDATE" in request.privileges
+    by_rule = by_spark or "UPDATE" in request.privileges
     return replace(described, computed=described.generated if by_rule else {})
 
 

@@ -23,7 +23,6 @@ import io.lancespark.python.LanceSpark;
 import io.lancespark.python.PythonChannel;
 import io.lancespark.table.LanceCachedPlans;
 import io.lancespark.table.LanceIdentifier;
-import io.lancespark.table.RelationOptions;
 import java.util.HashMap;
 import java.util.HashSet;
 import java.util.List;
@@ -111,8 +110,8 @@ public class LanceCatalog implements SparkCatalog, SearchCatalog {
   }
 
   /**
-   * Query options that select a version or allow a write to change the schema, and the mark of a MERGE. Without
-   * {@code @Override}: it is new in Spark 4.3.
+   * Query options that select a version or allow a write to change the schema. Without {@code @Override}: it is
+   * new in Spark 4.3.
    */
   public Set<String> tableStateOptionKeys() {
     return Set.of(
@@ -123,8 +122,7 @@ public class LanceCatalog implements SparkCatalog, SearchCatalog {
         "mergeSchema",
         "columns",
         "with_row_id",
-        "with_row_address",
-        RelationOptions.MERGE);
+        "with_row_address");
   }
 
   @Override

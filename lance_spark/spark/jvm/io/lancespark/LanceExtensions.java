@@ -4,7 +4,7 @@ import io.lancespark.compat.Catalyst;
 import io.lancespark.compat.analysis.LanceDescribedBlobs;
 import io.lancespark.compat.analysis.LanceGeneratedColumns;
 import io.lancespark.compat.analysis.LanceJsonLengths;
-import io.lancespark.compat.analysis.LanceMergeInserts;
+import io.lancespark.compat.analysis.LanceMergeTargets;
 import io.lancespark.compat.analysis.LanceNearestColumns;
 import io.lancespark.compat.analysis.LanceParser;
 import io.lancespark.compat.analysis.LanceReadBlob;
@@ -48,7 +48,7 @@ public final class LanceExtensions extends AbstractFunction1<SparkSessionExtensi
   /** In the order of their steps: parser, analyzer, optimizer, planner. */
   private static void injectRules(SparkSessionExtensions extensions) {
     extensions.injectParser(LanceParser::new);
-    extensions.injectHintResolutionRule(Catalyst.ruleOf(LanceMergeInserts::new));
+    extensions.injectHintResolutionRule(Catalyst.ruleOf(LanceMergeTargets::new));
     extensions.injectHintResolutionRule(Catalyst.ruleOf(LanceJsonLengths::new));
     extensions.injectResolutionRule(Catalyst.rule(LanceStreamTexts::new));
     extensions.injectResolutionRule(Catalyst.rule(LanceDescribedBlobs::new));

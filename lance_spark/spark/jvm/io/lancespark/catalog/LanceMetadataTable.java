@@ -36,6 +36,11 @@ public final class LanceMetadataTable implements SupportsRead, TableVersion {
   }
 
   @Override
+  public boolean isPinned() {
+    return description.get("pinned").asBoolean();
+  }
+
+  @Override
   public String name() {
     return description.get("name").asText();
   }

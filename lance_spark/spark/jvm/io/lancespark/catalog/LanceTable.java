@@ -16,7 +16,6 @@ import io.lancespark.streaming.LanceMicroBatchStream;
 import io.lancespark.streaming.LanceSinkColumns;
 import io.lancespark.streaming.LanceStreams;
 import io.lancespark.table.LanceCachedPlans;
-import io.lancespark.table.RelationOptions;
 import io.lancespark.table.WritableVersion;
 import io.lancespark.write.LanceRowLevelOperation;
 import io.lancespark.write.LanceWriteBuilder;
@@ -81,6 +80,11 @@ public class LanceTable implements SparkTable, WritableVersion {
   @Override
   public final JsonNode handle() {
     return description.get("handle");
+  }
+
+  @Override
+  public final boolean isPinned() {
+    return description.path("pinned").asBoolean();
   }
 
   /** A version of this table that Python has described otherwise. */
@@ -204,16 +208,22 @@ public class LanceTable implements SparkTable, WritableVersion {
     return capabilities;
   }
 
-  /** Whether it is still to be seen which blob columns get bytes, and which ones descriptions. */
+  /** Whether it is still to be seen which blob columns get bytes or descriptions, and which columns the rows lack. */
   public final boolean isUndecided() {
-    return description.path("described").isObject();
+    return description.path("described").isObject() || fillsColumns();
+  }
+
+  /** Whether the rows of an INSERT get the columns that they lack from a rule of the connector. */
+  public final boolean fillsColumns() {
+    return description.path("fills_columns").asBoolean();
   }
 
   /** The same version, which takes descriptions in some columns, and bytes in its other blob columns. */
   public final LanceTable describedIn(Set<String> names) {
     ObjectNode decided = description.deepCopy();
     Map<String, JsonNode> others = new HashMap<>();
-    decided.remove("described").get("fields").forEach(field -> others.put(field.get("name").asText(), field));
+    decided.remove("fills_columns");
+    decided.remove("described").path("fields").forEach(field -> others.put(field.get("name").asText(), field));
     ArrayNode fields = (ArrayNode) decided.get("schema").get("fields");
     for (int index = 0; index < fields.size(); index++) {
       String name = fields.get(index).get("name").asText();
@@ -237,7 +247,7 @@ public class LanceTable implements SparkTable, WritableVersion {
   @Override
   public ScanBuilder newScanBuilder(CaseInsensitiveStringMap options) {
     StateOptions.check(handle(), options);
-    ObjectNode chosen = RelationOptions.of(options);
+    ObjectNode chosen = Json.map(options);
     return new LanceScanBuilder(
         handle(),
         schema,

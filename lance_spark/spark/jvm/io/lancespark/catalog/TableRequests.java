@@ -11,7 +11,6 @@ import io.lancespark.python.Json;
 import io.lancespark.python.PythonChannel;
 import io.lancespark.table.LanceCachedPlans;
 import io.lancespark.table.LanceIdentifier;
-import io.lancespark.table.RelationOptions;
 import java.util.Locale;
 import java.util.Map;
 import org.apache.spark.sql.connector.catalog.Identifier;
@@ -104,8 +103,7 @@ public final class TableRequests {
   private ObjectNode loadRequest(Identifier identifier, SparkCatalog.State state, Map<String, String> options) {
     ObjectNode request = request(identifier);
     if (!options.isEmpty()) {
-      ObjectNode merged = RelationOptions.of(options);
-      request.put("is_merge", options.containsKey(RelationOptions.MERGE));
+      ObjectNode merged = Json.map(options);
       merged.setAll((ObjectNode) request.get("options"));
       request.set("options", merged);
     }

@@ -5,6 +5,7 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.function.Predicate;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.connector.catalog.Table;
 import org.apache.spark.sql.execution.CacheManager;
 import org.apache.spark.sql.execution.CachedData;
 import org.slf4j.Logger;
@@ -22,14 +23,14 @@ public final class CachedPlans {
     return manager().isEmpty();
   }
 
-  /** Caches the plans again that have a relation for which {@code isChanged} is true. Never fails. */
-  public static void refresh(Predicate<Relations.Reading> isChanged) {
+  /** Caches the plans again that read a table for which {@code isChanged} is true. Never fails. */
+  public static void refresh(Predicate<Table> isChanged) {
     CacheManager manager = manager();
     if (manager.isEmpty()) {
       return;
     }
     for (LogicalPlan plan : plans(manager)) {
-      if (!Relations.readings(plan, isChanged).isEmpty()) {
+      if (Relations.tables(plan).stream().anyMatch(isChanged)) {
         refresh(manager, plan);
       }
     }

@@ -1,11 +1,8 @@
 package io.lancespark.compat;
 
 import java.util.List;
-import java.util.Set;
-import java.util.function.Predicate;
 import org.apache.spark.sql.catalyst.expressions.AttributeReference;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
-import org.apache.spark.sql.connector.catalog.Identifier;
 import org.apache.spark.sql.connector.catalog.Table;
 import org.apache.spark.sql.connector.write.RowLevelOperationTable;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
@@ -31,32 +28,11 @@ public final class Relations {
     return NodeCopies.with(relation, table, columns);
   }
 
-  /**
-   * A relation as it reads its table.
-   *
-   * @param identifier of the table; null if it has none
-   * @param options the names of its options
-   * @param hasTimeTravel whether a clause of SQL names the version
-   */
-  public record Reading(Table table, Identifier identifier, Set<String> options, boolean hasTimeTravel) {}
-
-  public static Reading reading(DataSourceV2Relation relation) {
-    return new Reading(
-        relation.table(),
-        relation.identifier().getOrElse(() -> null),
-        relation.options().keySet(),
-        NodeCopies.hasTimeTravel(relation));
-  }
-
-  /** The relations of a plan and its subqueries for which {@code isChosen} is true. */
-  public static List<Reading> readings(LogicalPlan plan, Predicate<Reading> isChosen) {
+  /** The tables of the relations of a plan and its subqueries. */
+  static List<Table> tables(LogicalPlan plan) {
     return Catalyst.list(
-        plan.<Reading>collectWithSubqueries(
-            Catalyst.replacing(
-                node -> {
-                  Reading reading = node instanceof DataSourceV2Relation relation ? reading(relation) : null;
-                  return reading != null && isChosen.test(reading) ? reading : null;
-                })));
+        plan.<Table>collectWithSubqueries(
+            Catalyst.replacing(node -> node instanceof DataSourceV2Relation relation ? relation.table() : null)));
   }
 
   /** The table of a relation, or of a running stream; null for other nodes. */

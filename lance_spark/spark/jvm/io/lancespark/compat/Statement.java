@@ -59,16 +59,15 @@ public final class Statement {
     return Shims.isInsertOnlyMerge((LogicalPlan) command);
   }
 
-  /** The scans of its relations for which {@code isChosen} is true. */
-  public List<Scan> scans(Predicate<Relations.Reading> isChosen) {
+  /** The scans of the tables for which {@code isChosen} is true. */
+  public List<Scan> scans(Predicate<Table> isChosen) {
     return Catalyst.list(
         execution
             .optimizedPlan()
             .<Scan>collectWithSubqueries(
                 Catalyst.replacing(
                     node ->
-                        node instanceof DataSourceV2ScanRelation scan
-                                && isChosen.test(Relations.reading(scan.relation()))
+                        node instanceof DataSourceV2ScanRelation scan && isChosen.test(scan.relation().table())
                             ? scan.scan()
                             : null)));
   }
@@ -82,12 +81,12 @@ public final class Statement {
    *
    * @param newest replaces the target
    * @param operation makes an operation on {@code newest} of one on the target
-   * @param isReplaced whether a relation reads the target, and reads {@code newest} instead
+   * @param isReplaced whether a table is the target, and {@code newest} is read instead
    */
   public void runAgain(
       SupportsRowLevelOperations newest,
       UnaryOperator<RowLevelOperation> operation,
-      Predicate<Relations.Reading> isReplaced) {
+      Predicate<Table> isReplaced) {
     DataSourceV2Relation target = (DataSourceV2Relation) command.table();
     RowLevelOperationTable changed =
         target.table() instanceof RowLevelOperationTable old
@@ -100,8 +99,7 @@ public final class Statement {
                 .transformWithSubqueries(
                     Catalyst.<LogicalPlan, LogicalPlan>replacing(
                         node ->
-                            node instanceof DataSourceV2Relation relation
-                                    && isReplaced.test(Relations.reading(relation))
+                            node instanceof DataSourceV2Relation relation && isReplaced.test(relation.table())
                                 ? Relations.with(
                                     relation, relation.table() instanceof RowLevelOperationTable ? changed : newest)
                                 : null));

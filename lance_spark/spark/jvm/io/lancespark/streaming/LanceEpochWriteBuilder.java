@@ -7,7 +7,6 @@ import io.lancespark.compat.RowConversion;
 import io.lancespark.compat.UpdatesAsAppends;
 import io.lancespark.python.Json;
 import io.lancespark.python.PythonChannel;
-import io.lancespark.table.RelationOptions;
 import io.lancespark.write.LanceStatement;
 import java.util.Map;
 import org.apache.spark.SparkContext;
@@ -42,7 +41,7 @@ public class LanceEpochWriteBuilder implements SupportsTruncate {
     this.rows = info.schema();
     this.hasCatalog = hasCatalog;
     request.set("handle", handle);
-    request.set("options", RelationOptions.of(info.options()));
+    request.set("options", Json.map(info.options()));
     request.put("mode", !byKey && Epochs.updates(query) ? "update" : "append");
     request.put("query_id", info.queryId());
     long epoch = Long.parseLong(property(EPOCH));

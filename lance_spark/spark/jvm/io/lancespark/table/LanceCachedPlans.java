@@ -2,9 +2,6 @@ package io.lancespark.table;
 
 import com.fasterxml.jackson.databind.JsonNode;
 import io.lancespark.compat.CachedPlans;
-import io.lancespark.compat.Relations.Reading;
-import java.util.Locale;
-import java.util.Set;
 import java.util.function.Predicate;
 
 /**
@@ -14,8 +11,6 @@ import java.util.function.Predicate;
  * <p>It is called after commits, so it never fails: what cannot be compared is refreshed.
  */
 public final class LanceCachedPlans {
-  private static final Set<String> PINS = Set.of("version", "tag", "timestamp", "versionasof", "timestampasof");
-
   private LanceCachedPlans() {}
 
   /** Whether nothing is cached, so that nothing needs to be known of a table that has changed. */
@@ -44,16 +39,6 @@ public final class LanceCachedPlans {
 
   private static void refresh(Predicate<TableVersion> isChanged) {
     CachedPlans.refresh(
-        reading -> reading.table() instanceof TableVersion version && !isPinned(reading) && isChanged.test(version));
-  }
-
-  /** Whether a relation has chosen the version that it reads. */
-  public static boolean isPinned(Reading reading) {
-    boolean byPath = reading.identifier() instanceof LanceIdentifier path && pins(path.options().keySet());
-    return reading.hasTimeTravel() || byPath || pins(reading.options());
-  }
-
-  private static boolean pins(Set<String> options) {
-    return options.stream().anyMatch(name -> PINS.contains(name.toLowerCase(Locale.ROOT)));
+        table -> table instanceof TableVersion version && !version.isPinned() && isChanged.test(version));
   }
 }

@@ -7,4 +7,7 @@ import org.apache.spark.sql.connector.catalog.Table;
 public interface TableVersion extends Table {
   /** Identifies the version in requests; opaque to Java but for the place, the URI and the branch of the table. */
   JsonNode handle();
+
+  /** Whether a query has chosen the version, so that it never reads a newer one. */
+  boolean isPinned();
 }

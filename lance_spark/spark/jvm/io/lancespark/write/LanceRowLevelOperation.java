@@ -5,7 +5,6 @@ import com.fasterxml.jackson.databind.node.ObjectNode;
 import io.lancespark.python.Json;
 import io.lancespark.python.PythonChannel;
 import io.lancespark.read.LanceScanBuilder;
-import io.lancespark.table.RelationOptions;
 import io.lancespark.table.WritableVersion;
 import java.util.Collection;
 import java.util.concurrent.ConcurrentLinkedQueue;
@@ -67,7 +66,7 @@ public final class LanceRowLevelOperation implements RowLevelOperationBuilder, S
 
   @Override
   public ScanBuilder newScanBuilder(CaseInsensitiveStringMap options) {
-    return new LanceScanBuilder(handle, schema, RelationOptions.of(options), null).forChanges(reads);
+    return new LanceScanBuilder(handle, schema, Json.map(options), null).forChanges(reads);
   }
 
   @Override
@@ -93,7 +92,7 @@ public final class LanceRowLevelOperation implements RowLevelOperationBuilder, S
       request.put("command", command.name());
       request.set("columns", Json.type(rows));
       request.set("row_id", Json.type(ids));
-      request.set("options", RelationOptions.of(info.options()));
+      request.set("options", Json.map(info.options()));
       request.set("sources", LanceStatement.sources());
       return new LanceDeltaWrite(handle, reads, PythonChannel.call("row_level.plan", request), ids, rows);
     }

@@ -2,12 +2,11 @@ package io.lancespark.write;
 
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.ArrayNode;
-import io.lancespark.compat.Relations.Reading;
 import io.lancespark.compat.Statement;
 import io.lancespark.python.Json;
 import io.lancespark.read.LanceAggregateScan;
 import io.lancespark.read.LanceScan;
-import io.lancespark.table.LanceCachedPlans;
+import io.lancespark.table.TableVersion;
 import io.lancespark.table.WritableVersion;
 import java.util.LinkedHashSet;
 import java.util.Set;
@@ -48,7 +47,7 @@ public final class LanceStatement {
   /** The requests of all scans of Lance tables that choose no version themselves. */
   ArrayNode reads() {
     Set<JsonNode> requests = new LinkedHashSet<>();
-    for (Scan scan : statement.scans(reading -> !LanceCachedPlans.isPinned(reading))) {
+    for (Scan scan : statement.scans(table -> !isPinned(table))) {
       if (scan instanceof LanceScan rows) {
         requests.add(rows.request());
       } else if (scan instanceof LanceAggregateScan aggregate) {
@@ -65,11 +64,15 @@ public final class LanceStatement {
     statement.runAgain(
         newest,
         operation -> ((WritableVersion.Operation) operation).on(newest),
-        reading -> !LanceCachedPlans.isPinned(reading) && isTarget(reading, old));
+        table -> !isPinned(table) && isTarget(table, old));
   }
 
-  private static boolean isTarget(Reading reading, WritableVersion target) {
-    return reading.table() instanceof RowLevelOperationTable
-        || (reading.table() instanceof WritableVersion version && version.isVersionOf(target));
+  private static boolean isPinned(Table table) {
+    return table instanceof TableVersion version && version.isPinned();
+  }
+
+  private static boolean isTarget(Table table, WritableVersion target) {
+    return table instanceof RowLevelOperationTable
+        || (table instanceof WritableVersion version && version.isVersionOf(target));
   }
 }

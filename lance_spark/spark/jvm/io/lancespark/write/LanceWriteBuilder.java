@@ -5,7 +5,6 @@ import com.fasterxml.jackson.databind.node.ObjectNode;
 import io.lancespark.compat.SessionConf;
 import io.lancespark.python.Json;
 import io.lancespark.python.PythonChannel;
-import io.lancespark.table.RelationOptions;
 import java.util.List;
 import java.util.function.Consumer;
 import org.apache.spark.sql.connector.expressions.filter.Predicate;
@@ -41,7 +40,7 @@ public final class LanceWriteBuilder implements SupportsOverwriteV2, SupportsDyn
     this.columns = info.schema();
     this.staged = staged;
     request.set("handle", handle);
-    request.set("options", RelationOptions.of(info.options()));
+    request.set("options", Json.map(info.options()));
     request.set("columns", Json.type(columns));
     request.put("session_overwrite_mode", SessionConf.overwriteMode());
     request.put("mode", APPEND);

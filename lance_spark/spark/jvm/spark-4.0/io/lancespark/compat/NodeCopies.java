@@ -19,9 +19,4 @@ public final class NodeCopies {
   static DataSourceV2Relation with(DataSourceV2Relation relation, Table table, Seq<AttributeReference> columns) {
     return relation.copy(table, columns, relation.catalog(), relation.identifier(), relation.options());
   }
-
-  /** Returns false: relations do not say whether a clause of SQL names the version of the table. */
-  static boolean hasTimeTravel(DataSourceV2Relation relation) {
-    return false;
-  }
 }

@@ -29,7 +29,7 @@ public final class Shims {
   }
 
   /** The query with the columns {@code expected}, matched by name, cast, and filled with defaults. */
-  static LogicalPlan resolvedOutput(String table, Seq<Attribute> expected, LogicalPlan query) {
+  public static LogicalPlan resolvedOutput(String table, Seq<Attribute> expected, LogicalPlan query) {
     return TableOutputResolver$.MODULE$.resolveOutputColumns(
         table, expected, query, true, SQLConf.get(), true);
   }

@@ -20,9 +20,4 @@ public final class NodeCopies {
     return relation.copy(
         table, columns, relation.catalog(), relation.identifier(), relation.options(), relation.timeTravelSpec());
   }
-
-  /** Whether a clause of SQL names the version of the table. */
-  static boolean hasTimeTravel(DataSourceV2Relation relation) {
-    return relation.timeTravelSpec().isDefined();
-  }
 }
