@@ -60,7 +60,7 @@ def test_inserts_compute_values(spark: SparkSession, made: str) -> None:
 def test_other_values_are_refused(spark: SparkSession, made: str) -> None:
     for values in ("(3, 7, 'c', 'xC')", "(3, NULL, 'c', 'xC')", "(3, 6, 'c', 'c')"):
         # Spark checks rows from 4.3 on, tasks check all.
-        with pytest.raises(PySparkException, match="CHECK_CONSTRAINT_VIOLATION|another value in the generated column"):
+        with pytest.raises(PySparkException, match=r"CHECK_CONSTRAINT_VIOLATION|another value in the generated column"):
             spark.sql(f"INSERT INTO {made} VALUES {values}")
     assert rows(spark, made) == FIRST
 
