@@ -98,7 +98,7 @@ def test_insert_of_some_columns(spark: SparkSession, name: str) -> None:
     assert rows(spark, f"SELECT * FROM {name} WHERE id = 12") == [(12, None, None, "Bern")]
 
 
-@feature("UPDATE, DELETE, MERGE: rows that stay are not rewritten")
+@feature("UPDATE, DELETE, MERGE: unchanged rows are not rewritten")
 def test_row_changes(spark: SparkSession, name: str) -> None:
     spark.sql(f"UPDATE {name} SET name = upper(name) WHERE id IN (1, 2)")
     spark.sql(f"DELETE FROM {name} WHERE third = 0")

@@ -19,7 +19,7 @@ class Feature:
     Attributes:
         title: what a user would call it.
         since: the minor version of Spark, such as "4.2", from which it is there.
-        instead: what older versions are told or have in its place; empty if all versions have it.
+        instead: the message or feature of older versions in its place; empty if all versions have it.
     """
 
     title: str
