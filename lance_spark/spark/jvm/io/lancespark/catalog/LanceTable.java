@@ -247,7 +247,7 @@ public class LanceTable implements SparkTable, WritableVersion {
   @Override
   public ScanBuilder newScanBuilder(CaseInsensitiveStringMap options) {
     StateOptions.check(handle(), options);
-    ObjectNode chosen = Json.map(options);
+    ObjectNode chosen = Json.map(options.asCaseSensitiveMap());
     return new LanceScanBuilder(
         handle(),
         schema,

@@ -41,7 +41,7 @@ public class LanceEpochWriteBuilder implements SupportsTruncate {
     this.rows = info.schema();
     this.hasCatalog = hasCatalog;
     request.set("handle", handle);
-    request.set("options", Json.map(info.options()));
+    request.set("options", Json.map(info.options().asCaseSensitiveMap()));
     request.put("mode", !byKey && Epochs.updates(query) ? "update" : "append");
     request.put("query_id", info.queryId());
     long epoch = Long.parseLong(property(EPOCH));

@@ -66,7 +66,7 @@ public final class LanceRowLevelOperation implements RowLevelOperationBuilder, S
 
   @Override
   public ScanBuilder newScanBuilder(CaseInsensitiveStringMap options) {
-    return new LanceScanBuilder(handle, schema, Json.map(options), null).forChanges(reads);
+    return new LanceScanBuilder(handle, schema, Json.map(options.asCaseSensitiveMap()), null).forChanges(reads);
   }
 
   @Override
@@ -92,7 +92,7 @@ public final class LanceRowLevelOperation implements RowLevelOperationBuilder, S
       request.put("command", command.name());
       request.set("columns", Json.type(rows));
       request.set("row_id", Json.type(ids));
-      request.set("options", Json.map(info.options()));
+      request.set("options", Json.map(info.options().asCaseSensitiveMap()));
       request.set("sources", LanceStatement.sources());
       return new LanceDeltaWrite(handle, reads, PythonChannel.call("row_level.plan", request), ids, rows);
     }

@@ -40,7 +40,7 @@ public final class LanceWriteBuilder implements SupportsOverwriteV2, SupportsDyn
     this.columns = info.schema();
     this.staged = staged;
     request.set("handle", handle);
-    request.set("options", Json.map(info.options()));
+    request.set("options", Json.map(info.options().asCaseSensitiveMap()));
     request.set("columns", Json.type(columns));
     request.put("session_overwrite_mode", SessionConf.overwriteMode());
     request.put("mode", APPEND);
