@@ -1,8 +1,8 @@
 package io.lancespark;
 
 import io.lancespark.compat.Catalyst;
-import io.lancespark.compat.analysis.LanceDescribedBlobs;
 import io.lancespark.compat.analysis.LanceGeneratedColumns;
+import io.lancespark.compat.analysis.LanceInsertTargets;
 import io.lancespark.compat.analysis.LanceJsonLengths;
 import io.lancespark.compat.analysis.LanceMergeTargets;
 import io.lancespark.compat.analysis.LanceNearestColumns;
@@ -51,7 +51,7 @@ public final class LanceExtensions extends AbstractFunction1<SparkSessionExtensi
     extensions.injectHintResolutionRule(Catalyst.ruleOf(LanceMergeTargets::new));
     extensions.injectHintResolutionRule(Catalyst.ruleOf(LanceJsonLengths::new));
     extensions.injectResolutionRule(Catalyst.rule(LanceStreamTexts::new));
-    extensions.injectResolutionRule(Catalyst.rule(LanceDescribedBlobs::new));
+    extensions.injectResolutionRule(Catalyst.rule(LanceInsertTargets::new));
     extensions.injectPostHocResolutionRule(Catalyst.rule(LanceTextSearches::new));
     MinorRules.inject(extensions);
     extensions.injectPlanNormalizationRule(Catalyst.ruleOf(LanceGeneratedColumns::new));

@@ -45,8 +45,8 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
 /** A pinned version of a table, from a description that Python returned. */
 public class LanceTable implements SparkTable, WritableVersion {
-  /** The name of the rule that decides which blob columns of a written table get descriptions. */
-  public static final String BLOB_RULE = "io.lancespark.DescribedBlobs";
+  /** The name of the rule that decides which columns and types the target of an INSERT has. */
+  public static final String INSERT_RULE = "io.lancespark.InsertTargets";
 
   private final JsonNode description;
   private final StructType schema;
@@ -202,7 +202,7 @@ public class LanceTable implements SparkTable, WritableVersion {
     List<String> names = new ArrayList<>();
     description.get("capabilities").forEach(name -> names.add(name.asText()));
     Set<TableCapability> capabilities = Capabilities.named(TableCapability.class, names);
-    if (isUndecided() && Sessions.hasResolutionRule(BLOB_RULE)) {
+    if (isUndecided() && Sessions.hasResolutionRule(INSERT_RULE)) {
       capabilities.add(TableCapability.ACCEPT_ANY_SCHEMA);
     }
     return capabilities;

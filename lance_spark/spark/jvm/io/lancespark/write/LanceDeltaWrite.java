@@ -3,7 +3,7 @@ package io.lancespark.write;
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
-import io.lancespark.compat.CountedWrite;
+import io.lancespark.compat.SparkDeltaWrite;
 import io.lancespark.python.Json;
 import io.lancespark.python.LanceRunner;
 import io.lancespark.python.PythonChannel;
@@ -22,7 +22,7 @@ import org.apache.spark.sql.connector.write.WriterCommitMessage;
 import org.apache.spark.sql.types.StructType;
 
 /** The deleted, rewritten and new rows of one statement. */
-public final class LanceDeltaWrite extends LanceJobWrite implements DeltaWrite, CountedWrite {
+public final class LanceDeltaWrite extends LanceJobWrite implements DeltaWrite, SparkDeltaWrite {
   private final Collection<JsonNode> targetReads;
   private final StructType ids;
   private final StructType rows;

@@ -22,24 +22,17 @@ public abstract class ConditionError extends AnalysisException {
         Option.apply(text));
   }
 
-  /**
-   * The same error as one of Spark's own classes, for a task: the driver thread that deserializes it does not see jars
-   * that a session has added. Spark's scheduler rethrows it unchanged because it has a condition. It has no stack
-   * trace, because Spark would log it for every attempt of the task.
-   */
-  protected static AnalysisException ofSpark(String message, String condition, String sqlState, String text) {
-    AnalysisException error =
-        new AnalysisException(
-            message,
-            Option.empty(),
-            Option.empty(),
-            Option.empty(),
-            Option.apply(condition),
-            Map$.MODULE$.empty(),
-            new QueryContext[0],
-            Option.apply(sqlState),
-            Option.apply(text));
-    error.setStackTrace(new StackTraceElement[0]);
-    return error;
+  /** An error of Spark's own class. */
+  static AnalysisException spark(String message, String condition, String sqlState, String text) {
+    return new AnalysisException(
+        message,
+        Option.empty(),
+        Option.empty(),
+        Option.empty(),
+        Option.apply(condition),
+        Map$.MODULE$.empty(),
+        new QueryContext[0],
+        Option.apply(sqlState),
+        Option.apply(text));
   }
 }

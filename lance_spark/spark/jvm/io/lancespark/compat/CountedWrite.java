@@ -4,7 +4,7 @@ import java.util.Map;
 import org.apache.spark.sql.connector.write.DeltaBatchWrite;
 import org.apache.spark.sql.connector.write.WriterCommitMessage;
 
-/** A row-level write that is passed the numbers of rows that Spark has counted: none before 4.1. */
+/** A row-level write that is passed the numbers of rows that Spark has counted. */
 public interface CountedWrite extends DeltaBatchWrite {
   /**
    * Commits the results of the tasks.

@@ -5,22 +5,15 @@ import io.lancespark.compat.Catalyst;
 import io.lancespark.compat.Relations;
 import io.lancespark.compat.SessionConf;
 import io.lancespark.compat.Shims;
-import io.lancespark.compat.SparkCatalog;
-import io.lancespark.python.LanceException;
-import io.lancespark.table.LanceIdentifier;
 import java.util.HashSet;
 import java.util.List;
 import java.util.Set;
 import org.apache.spark.sql.catalyst.analysis.NamedRelation;
-import org.apache.spark.sql.catalyst.analysis.NoSuchTableException;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.expressions.AttributeReference;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
-import org.apache.spark.sql.catalyst.plans.logical.OverwriteByExpression;
 import org.apache.spark.sql.catalyst.plans.logical.V2WriteCommand;
 import org.apache.spark.sql.catalyst.rules.Rule;
-import org.apache.spark.sql.connector.catalog.Table;
-import org.apache.spark.sql.connector.catalog.TableWritePrivilege;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
 import org.apache.spark.sql.internal.SQLConf;
 import org.apache.spark.sql.types.DataType;
@@ -35,13 +28,13 @@ import scala.collection.immutable.Seq;
  * <p>Spark asks for the columns of a target before it knows the rows. Until this rule has seen both, such a table takes
  * any rows; then Spark checks and casts them as those of any table.
  */
-public final class LanceDescribedBlobs extends Rule<LogicalPlan> {
+public final class LanceInsertTargets extends Rule<LogicalPlan> {
   private static final List<String> MEMBERS = List.of("kind", "position", "size", "blob_id", "blob_uri", "source");
 
   /** Tables ask whether a session has the rule. */
   @Override
   public String ruleName() {
-    return LanceTable.BLOB_RULE;
+    return LanceTable.INSERT_RULE;
   }
 
   @Override
@@ -55,29 +48,11 @@ public final class LanceDescribedBlobs extends Rule<LogicalPlan> {
   }
 
   private static LogicalPlan decided(V2WriteCommand write) {
-    DataSourceV2Relation target = overwritten(write);
+    DataSourceV2Relation target = (DataSourceV2Relation) write.table();
     LanceTable table = (LanceTable) target.table();
     DataSourceV2Relation decided = decided(target, table.describedIn(described(write, table)));
     LogicalPlan resolved = (LogicalPlan) write.withNewTable(decided);
     return table.fillsColumns() && lacksColumns(write) ? filled((V2WriteCommand) resolved, decided) : resolved;
-  }
-
-  /** The target, which Spark 4.0 loads without the privilege to delete if {@code save(path)} overwrites it. */
-  private static DataSourceV2Relation overwritten(V2WriteCommand write) {
-    DataSourceV2Relation target = (DataSourceV2Relation) write.table();
-    if (!(write instanceof OverwriteByExpression)
-        || !((LanceTable) target.table()).fillsColumns()
-        || !(target.identifier().getOrElse(() -> null) instanceof LanceIdentifier path)) {
-      return target;
-    }
-    try {
-      SparkCatalog catalog = (SparkCatalog) target.catalog().get();
-      Table table = catalog.loadTable(path, Set.of(TableWritePrivilege.INSERT, TableWritePrivilege.DELETE));
-      return Relations.with(
-          target, table, DataSourceV2Relation.create(table, target.catalog(), target.identifier()).output());
-    } catch (NoSuchTableException error) {
-      throw LanceException.sneaky(error);
-    }
   }
 
   /** Whether rows with names lack columns. Those of the store assignment policy LEGACY are left to Spark, to refuse. */
