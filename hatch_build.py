@@ -32,7 +32,7 @@ class JarHook(BuildHookInterface):  # type: ignore[type-arg]
         try:
             compiled = self._compiled(builder)
         except builder["JarBuildError"] as error:
-            self.app.display_info(f"jars of the connector: {len(jars)}, others compiles the first session: {error}")
+            self.app.display_info(f"with {len(jars)} jars of the connector; the first session compiles others: {error}")
         else:
             jars += [compiled] if compiled is not None else []
         for jar in jars:

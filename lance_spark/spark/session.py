@@ -89,10 +89,8 @@ def configure(
         NotFoundError: the package has no jar, and no JDK, Spark or Java sources to compile it.
         UnsupportedFeatureError: pyspark is not installed, or the connector does not support the version of Spark.
     """
-    version = _spark_version()
-    supported_minor(version)
+    jar = jar_path(_spark_version())
     settings = {**_catalog_settings(catalog, root, options), **(JOIN_SETTINGS if joins else {})}
-    jar = jar_path(version)
     jvm = running_jvm()
     given = {**submitted_settings(jvm), **_builder_options(builder)}
     settings[EXTENSIONS] = with_item(given.get(EXTENSIONS) or "", EXTENSIONS_CLASS, ",")
@@ -192,7 +190,7 @@ def _jar_rows(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 def _spark_version() -> str:
     """The version of the Spark that sessions of this process start: SPARK_HOME's, or else pyspark's."""
     try:
-        pyspark = import_module("pyspark")
+        compat = import_module("lance_spark.spark.compat")
     except ModuleNotFoundError as error:
         raise UnsupportedFeatureError(
             "configure needs pyspark, which is not installed; pip install 'lance-spark[spark]'", feature="connector"
@@ -200,7 +198,7 @@ def _spark_version() -> str:
     try:
         return build.spark_version(build.spark_jars())
     except build.JarBuildError:
-        return str(pyspark.__version__)  # A client of Spark Connect alone has no jars.
+        return str(compat.VERSION)  # A client of Spark Connect alone has no jars.
 
 
 def _catalog_settings(catalog: str, root: UriOrPath | None, options: dict[str, UriOrPath]) -> dict[str, str]:

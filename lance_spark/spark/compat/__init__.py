@@ -6,7 +6,10 @@ one has.
 
 import pyspark
 
-SPARK: tuple[int, int] = (int(pyspark.__version__.split(".")[0]), int(pyspark.__version__.split(".")[1]))
+VERSION: str = pyspark.__version__
+"""The version of PySpark, such as 4.3.0."""
+
+SPARK: tuple[int, int] = (int(VERSION.split(".")[0]), int(VERSION.split(".")[1]))
 """The minor version of PySpark, such as (4, 3). Spark's workers have that of their session."""
 
 SPARK_NAME = f"Spark {SPARK[0]}.{SPARK[1]}"

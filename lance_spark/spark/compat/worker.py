@@ -38,6 +38,7 @@ else:
             _accumulatorRegistry.clear()
             main(infile, outfile)
         except BaseException as error:  # noqa: BLE001
+            # Whatever fails is reported to Spark, which raises it in the driver, and ends this process.
             handle_worker_exception(error, outfile)
             sys.exit(-1)
         send_accumulator_updates(outfile)

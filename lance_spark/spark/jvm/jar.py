@@ -1,9 +1,9 @@
 """Location of the connector's jar: in the package, or compiled from its Java sources when it is first needed.
 
 A wheel that was built beside a Spark and a JDK has a jar, and those of other minor versions of Spark that its source
-tree had. One that pip built by itself, from a source tree, an sdist
-or a git URL, has the sources alone: pip builds in an environment of its own, where no Spark is. The jar is compiled
-then by the first session, in some seconds, and kept in a folder of the user.
+tree had. One that pip built by itself, from a source tree, an sdist or a git URL, has the sources alone: pip builds in
+an environment of its own, where no Spark is. The jar is compiled then by the first session, in some seconds, and kept
+in a folder of the user.
 """
 
 from __future__ import annotations

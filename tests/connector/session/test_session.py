@@ -108,13 +108,14 @@ def test_another_spark_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_client_without_jars_is_of_the_version_of_pyspark(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("SPARK_HOME", raising=False)
     monkeypatch.setattr(build, "find_spec", lambda name: None)
-    monkeypatch.setattr("pyspark.__version__", "3.5.1")
+    monkeypatch.setattr("lance_spark.spark.compat.VERSION", "3.5.1")
     with pytest.raises(UnsupportedFeatureError, match=r"this is 3\.5\.1"):
         session.configure(SparkSession.Builder())
 
 
 def test_missing_pyspark_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pyspark", None)
+    monkeypatch.delitem(sys.modules, "lance_spark.spark.compat")
     with pytest.raises(UnsupportedFeatureError, match=r"pip install 'lance-spark\[spark\]'"):
         session.configure(object())
 
