@@ -18,6 +18,7 @@ sys.path.insert(0, str(ROOT))
 from lance_spark.spark.jvm.build import MINORS  # noqa: E402
 from tests.connector.spark_versions import test_features  # noqa: E402
 from tests.support.connector.features import Feature  # noqa: E402
+from tests.support.spark_versions import minor_of  # noqa: E402
 
 
 def features() -> list[Feature]:
@@ -29,10 +30,7 @@ def generated() -> str:
     """The table: a row for each feature, a column for each minor version of Spark."""
     lines = [f"| feature | {' | '.join(MINORS)} | before |", f"|---|{'---|' * len(MINORS)}---|"]
     for item in features():
-        marks = []
-        for minor in MINORS:
-            first, second = minor.split(".")
-            marks.append("yes" if item.is_in((int(first), int(second))) else "-")
+        marks = ["yes" if item.is_in(minor_of(minor)) else "-" for minor in MINORS]
         lines.append(f"| {item.title} | {' | '.join(marks)} | {item.instead} |")
     return "\n".join(lines)
 

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from integration.components import Seaweedfs, azurite_program, seaweedfs
+from lance_spark.spark.jvm import build
 from tests.support.moto import S3Bucket, moto_server
 from tests.support.object_servers import azurite, fake_gcs
 
@@ -64,6 +65,15 @@ def azure_service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]
 @pytest.fixture(scope="session", params=["seaweed", "gcs", "azure"])
 def service(request: pytest.FixtureRequest) -> Any:
     return request.getfixturevalue(f"{request.param}_service")
+
+
+@pytest.fixture(scope="session")
+def jar() -> Path:
+    """The connector's jar, compiled from the sources that are here; tests that need it are skipped without a JDK."""
+    try:
+        return build.package_jar()
+    except build.JarBuildError as error:
+        pytest.skip(str(error))
 
 
 @pytest.fixture

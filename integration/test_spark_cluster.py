@@ -10,7 +10,6 @@ import lance
 import pytest
 
 from integration.spark_servers import WORKER_HOSTS, run_driver, standalone_cluster
-from lance_spark.spark.jvm import build
 from lance_spark.table.cleanup.cleanup import remove_orphans
 from lance_spark.table.location import TableLocation
 
@@ -114,10 +113,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 def way(request: pytest.FixtureRequest) -> str:
     """Into Spark."""
     if request.param == "connector":
-        try:
-            build.package_jar()
-        except build.JarBuildError as error:
-            pytest.skip(str(error))
+        request.getfixturevalue("jar")
     return str(request.param)
 
 

@@ -10,7 +10,6 @@ from pyspark.sql import SparkSession
 
 import lance_spark
 from integration.spark_servers import connect_server, run_driver
-from lance_spark.spark.jvm import build
 
 # Several JVMs start in each; on a busy machine that takes minutes.
 pytestmark = pytest.mark.timeout(1800)
@@ -41,14 +40,6 @@ read = spark.read.format("lance")
 assert read.load(uri).count() == 15
 assert spark.read.format("lance").option("version", 1).load(uri).count() == 10
 """
-
-
-@pytest.fixture(scope="module")
-def jar() -> Path:
-    try:
-        return build.package_jar()
-    except build.JarBuildError as error:
-        pytest.skip(str(error))
 
 
 def test_the_server_is_configured(jar: Path, tmp_path: Path) -> None:

@@ -13,7 +13,6 @@ import pytest
 import lance_spark
 from integration.conftest import Service
 from integration.spark_servers import finish_driver, run_driver, start_driver
-from lance_spark.spark.jvm import build
 
 # Several JVMs start in each; on a busy machine that takes minutes.
 pytestmark = pytest.mark.timeout(1800)
@@ -68,12 +67,8 @@ spark.stop()
 
 
 @pytest.fixture
-def place(seaweed_service: Service) -> tuple[str, str]:
+def place(seaweed_service: Service, jar: Path) -> tuple[str, str]:
     """Root of a new catalog, and how to reach it, as JSON."""
-    try:
-        build.package_jar()
-    except build.JarBuildError as error:
-        pytest.skip(str(error))
     return f"{seaweed_service.root}/{uuid.uuid4().hex}", json.dumps(seaweed_service.options)
 
 

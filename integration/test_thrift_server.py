@@ -10,18 +10,9 @@ from pyspark.sql import SparkSession
 
 import lance_spark
 from integration.spark_servers import beeline, thrift_server
-from lance_spark.spark.jvm import build
 
 # Several JVMs start one after the other; on a busy machine that takes minutes.
 pytestmark = pytest.mark.timeout(1800)
-
-
-@pytest.fixture(scope="module")
-def jar() -> Path:
-    try:
-        return build.package_jar()
-    except build.JarBuildError as error:
-        pytest.skip(str(error))
 
 
 def test_clients_come_and_go(jar: Path, tmp_path: Path) -> None:

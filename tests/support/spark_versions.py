@@ -7,6 +7,12 @@ from collections.abc import Iterable
 import pytest
 
 
+def minor_of(version: str) -> tuple[int, int]:
+    """The minor version that a text such as "4.2" names, in the form of `lance_spark.spark.compat.SPARK`."""
+    major, minor = version.split(".")
+    return int(major), int(minor)
+
+
 def skip_later(items: Iterable[pytest.Item]) -> None:
     """Skips tests that are not for PySpark's version by their markers; the report has their reasons."""
     marked = [(item, marker) for item in items for name in ("since", "until") for marker in item.iter_markers(name)]
@@ -17,7 +23,6 @@ def skip_later(items: Iterable[pytest.Item]) -> None:
 
     for item, marker in marked:
         version, reason = marker.args
-        major, minor = version.split(".")
-        named = (int(major), int(minor))
+        named = minor_of(version)
         if named > SPARK if marker.name == "since" else named < SPARK:
             item.add_marker(pytest.mark.skip(reason=f"{marker.name} Spark {version}: {reason}"))

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from lance_spark.spark.compat import SPARK
+from tests.support.spark_versions import minor_of
 
 
 @dataclass(frozen=True)
@@ -28,8 +29,7 @@ class Feature:
 
     def is_in(self, minor: tuple[int, int]) -> bool:
         """Whether a minor version of Spark has it."""
-        first, second = map(int, self.since.split("."))
-        return minor >= (first, second)
+        return minor >= minor_of(self.since)
 
 
 def feature(
