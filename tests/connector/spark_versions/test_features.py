@@ -19,9 +19,9 @@ SYNTAX = "PARSE_SYNTAX_ERROR|[Ss]yntax error"
 
 @pytest.fixture
 def name(spark: SparkSession, request: pytest.FixtureRequest) -> Iterator[str]:
-    """A table `lance.features.<name of the test>` with ids 0 to 9, names `n0` to `n9` and their number modulo 3."""
-    spark.sql("CREATE NAMESPACE IF NOT EXISTS lance.features")
-    table = f"lance.features.{request.node.originalname.removeprefix('test_')}"
+    """A table `lance.feature_matrix.<name of the test>` with ids 0 to 9, names `n0` to `n9` and their number modulo 3."""
+    spark.sql("CREATE NAMESPACE IF NOT EXISTS lance.feature_matrix")
+    table = f"lance.feature_matrix.{request.node.originalname.removeprefix('test_')}"
     spark.sql(f"CREATE TABLE {table} (id BIGINT, name STRING, third INT) USING lance")
     spark.sql(f"INSERT INTO {table} SELECT id, concat('n', id), CAST(id % 3 AS INT) FROM range(10)")
     yield table
@@ -43,7 +43,7 @@ def plan(spark: SparkSession, query: str) -> str:
 @feature("CREATE TABLE, DESCRIBE, SHOW TABLES, DROP TABLE")
 def test_tables(spark: SparkSession, name: str) -> None:
     assert rows(spark, f"DESCRIBE {name}")[0][:2] == ("id", "bigint")
-    assert "tables" in {row[1] for row in rows(spark, "SHOW TABLES IN lance.features")}
+    assert "tables" in {row[1] for row in rows(spark, "SHOW TABLES IN lance.feature_matrix")}
     assert "USING lance" in rows(spark, f"SHOW CREATE TABLE {name}")[0][0]
     spark.sql(f"DROP TABLE {name}")
     assert not spark.catalog.tableExists(name)
