@@ -15,7 +15,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # Ends a process that is in a native call for 15 minutes, where the timeout of a test cannot interrupt it.
 STUCK := -o faulthandler_timeout=900 -o faulthandler_exit_on_timeout=true
 
-.PHONY: help quickstart jar test check test-engine test-connector test-docs durations bare soak fuzz mutants lint integration bench compare proto docs clean
+.PHONY: help quickstart jar test check test-engine test-connector test-docs durations bare wheel soak fuzz mutants lint integration bench compare proto docs clean
 help:
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
 
@@ -47,9 +47,9 @@ test: $(VENV)/.dev ## before a commit: every module, every statement and verb, i
 	@$(BIN)/python -m lance_spark.spark.jvm.build || true
 	@LANCE_TIER=quick $(MAKE) --no-print-directory --keep-going test-engine test-connector
 
-check: $(VENV)/.dev ## all that CI runs: lint, every test, the documents, the wheel where nothing else is; three quarters of an hour
+check: $(VENV)/.dev ## all that CI runs: lint, every test, the documents, the wheel where nothing else is, other versions of Spark
 	@$(BIN)/python -m lance_spark.spark.jvm.build || true
-	@$(MAKE) --no-print-directory --keep-going --jobs 2 --output-sync=target bare lint test-docs; \
+	@$(MAKE) --no-print-directory --keep-going --jobs 2 --output-sync=target bare smoke-4.0 smoke-4.1 smoke-4.2 lint test-docs; \
 		status=$$?; \
 		LANCE_TIER=check $(MAKE) --no-print-directory --keep-going test-engine test-connector && exit $$status
 
@@ -68,7 +68,16 @@ durations: $(VENV)/.dev ## run `check` and write how long each module took, by w
 
 bare: $(VENV)/.dev ## the wheel without extras: lowest and highest versions of its dependencies, oldest and newest Python on the PATH or under pyenv
 	@$(BIN)/python -m lance_spark.spark.jvm.build || true
-	$(BIN)/python -m pytest -n 2 --dist worksteal -rsP integration/test_bare.py
+	$(BIN)/python -m pytest -rsP integration/test_bare.py
+
+# Features of the connector and of the plug-in, each once.
+smoke-%: $(VENV)/.dev
+	$(BIN)/python -m pytest integration/test_spark_versions.py -k 'smoke and $*-last'
+
+wheel: $(VENV)/.dev ## dist/: the wheel with a jar for each minor version of Spark, and the sdist; tried in clean environments
+	rm -rf dist
+	$(BIN)/python -m integration.wheel dist
+	LANCE_WHEELS=$(abspath dist) $(BIN)/python -m pytest -rsP integration/test_wheel.py
 
 soak: $(VENV)/.dev ## the same races, kills, damage and random histories as in `test`, for hours, then TPC-DS; set LANCE_SEED to repeat them
 	LANCE_HISTORIES=$${LANCE_HISTORIES:-10000} LANCE_RACE_ROUNDS=$${LANCE_RACE_ROUNDS:-20} LANCE_KILLS=$${LANCE_KILLS:-200} \

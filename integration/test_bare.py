@@ -22,10 +22,8 @@ from integration.lowest import lowest, project_table
 TREE = Path(__file__).parents[1]
 PROGRAM = Path(__file__).with_name("first_minutes.py")
 
-_CONNECTOR_PYTHON = (3, 11)
-"""The oldest Python that Spark 4.3 runs with, and so the connector."""
-
-ENGINE, CONNECTOR, PLUGIN = "engine", "connector", "plugin"
+PARTS = ("engine", "connector", "plugin")
+"""The parts of `first_minutes`."""
 
 # Downloads, compiled kernels and Sparks.
 pytestmark = pytest.mark.timeout(1800)
@@ -33,37 +31,28 @@ pytestmark = pytest.mark.timeout(1800)
 
 @dataclass(frozen=True)
 class Bare:
-    """An environment and what is tried in it.
+    """An environment.
 
     Attributes:
+        is_lowest: whether it has the lowest versions that the package allows, of Spark too, or else the highest.
         pythons: what it may be made with, the first first; others where pip has no wheels for it.
-        parts: of `first_minutes`.
     """
 
     is_lowest: bool
     pythons: Sequence[Interpreter]
-    parts: Sequence[str]
 
     def __str__(self) -> str:
-        return f"{'lowest' if self.is_lowest else 'highest'}-python{self.pythons[0].minor}-{'-'.join(self.parts)}"
-
-
-def parts_of(python: Interpreter) -> list[str]:
-    return [ENGINE, CONNECTOR, PLUGIN] if python.version >= _CONNECTOR_PYTHON else [ENGINE, PLUGIN]
+        return f"{'lowest' if self.is_lowest else 'highest'}-python{self.pythons[0].minor}"
 
 
 def planned() -> Iterator[Bare]:
     """The lowest versions with the oldest Python that the package allows, the highest with the newest that is here.
 
-    Where the oldest has no connector, or is not here, the project's own Python takes its place.
+    Where the oldest is not here, the project's own Python takes its place.
     """
     here = interpreters()
-    oldest = next((python for python in here if python.minor == oldest_minor()), own())
-    missing = [part for part in parts_of(own()) if part not in parts_of(oldest)]
-    if missing:
-        yield Bare(True, [own()], missing)
-    yield Bare(True, [oldest], parts_of(oldest))
-    yield Bare(False, [*reversed(here)], parts_of(here[-1]))
+    yield Bare(True, [next((python for python in here if python.minor == oldest_minor()), own())])
+    yield Bare(False, [*reversed(here)])
 
 
 def oldest_minor() -> str:
@@ -95,11 +84,11 @@ def folder(tmp_path: Path) -> Iterator[Path]:
     shutil.rmtree(tmp_path)
 
 
-@pytest.mark.parametrize("bare", planned(), ids=str)
+@pytest.mark.parametrize("bare", list(planned()), ids=str)
 def test_first_minutes_in_a_bare_environment(bare: Bare, wheel: Path, folder: Path) -> None:
     environment = made(bare, wheel, folder)
     python = environment / "bin" / "python"
-    for part in bare.parts:
+    for part in PARTS:
         data = folder / part
         data.mkdir()
         settings = {"HOME": str(folder), "PYSPARK_PYTHON": str(python), "SPARK_LOCAL_IP": "127.0.0.1"}
@@ -132,7 +121,6 @@ def wheels_only() -> list[str]:
 
 
 def spark_of(bare: Bare) -> str:
-    """The Spark that the connector is for; without it the lowest that the plug-in allows."""
-    extra = "example" if CONNECTOR in bare.parts else "spark"
-    (pin,) = (pin for pin in lowest([extra]) if pin.startswith("pyspark=="))
+    """The lowest Spark that the package allows, or the one that the project is developed with."""
+    (pin,) = (pin for pin in lowest(["spark" if bare.is_lowest else "example"]) if pin.startswith("pyspark=="))
     return pin

@@ -1,4 +1,7 @@
-"""The plug-in and each feature of the connector work with the first and the last release of older minor versions."""
+"""The plug-in and the connector work with the first and the last release of older minor versions of Spark.
+
+`make check` runs the tests named `smoke` with the last release of each, `make integration` all of them.
+"""
 
 from __future__ import annotations
 
@@ -9,39 +12,41 @@ from pathlib import Path
 
 import pytest
 
-from integration.components import CACHE
+from integration.sparks import RELEASES, pyspark
 
 TREE = Path(__file__).parents[1]
-RELEASES = ("4.0.0", "4.0.5", "4.1.0", "4.1.4", "4.2.0", "4.2.1")
 DIFFERENCES = ("tests/spark/test_compat.py", "tests/spark/test_capabilities.py", "tests/spark/test_types.py")
-FEATURES = ("tests/connector/spark_versions",)
 PLUGIN = ("tests/spark/test_datasource.py", "tests/spark/test_streams.py", "tests/spark/test_filters.py")
+FEATURES = ("tests/connector/spark_versions", "tests/connector/session/test_connect.py")
 
 # Downloads of 450 MB, and sessions of Spark.
-pytestmark = pytest.mark.timeout(3600)
+pytestmark = pytest.mark.timeout(7200)
 
 
 @pytest.fixture(scope="module", params=RELEASES)
-def pyspark(request: pytest.FixtureRequest) -> Path:
+def release(request: pytest.FixtureRequest) -> Path:
     """A folder with a release of PySpark and its jars alone; all else is that of this environment."""
-    folder = CACHE / f"pyspark-{request.param}"
-    if not folder.exists():
-        partial = CACHE / f"pyspark-{request.param}.partial"
-        command = ["install", "--quiet", "--no-deps", "--upgrade", "--target", partial, f"pyspark=={request.param}"]
-        subprocess.run([sys.executable, "-m", "pip", *command], check=True)
-        partial.rename(folder)
-    return folder
+    return pyspark(RELEASES[request.param])
 
 
-@pytest.mark.parametrize("tests", [DIFFERENCES, PLUGIN, FEATURES], ids=["differences", "plug-in", "features"])
-def test_release_passes(pyspark: Path, tests: tuple[str, ...]) -> None:
+@pytest.mark.parametrize("tests", [DIFFERENCES + PLUGIN, FEATURES], ids=["plug-in", "connector"])
+def test_smoke(release: Path, tests: tuple[str, ...]) -> None:
+    run_tests(release, *tests, tier="quick")
+
+
+def test_all_tests_of_the_connector(release: Path) -> None:
+    run_tests(release, "-n", "2", "tests/connector", tier="check")
+
+
+def run_tests(release: Path, *arguments: str, tier: str) -> None:
     environment = {name: value for name, value in os.environ.items() if name != "SPARK_HOME"}
-    environment |= {"PYTHONPATH": f"{pyspark}{os.pathsep}{TREE}", "PYSPARK_PYTHON": sys.executable}
+    environment |= {"PYTHONPATH": f"{release}{os.pathsep}{TREE}", "LANCE_TIER": tier, "SPARK_LOCAL_IP": "127.0.0.1"}
+    environment |= {"PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable}
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--maxfail=10", "--tb=short", "-rs", *tests],
+        [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--maxfail=20", "--tb=short", "-rs", *arguments],
         cwd=TREE,
-        env={**environment, "PYSPARK_DRIVER_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"},
+        env=environment,
         capture_output=True,
         text=True,
     )
-    assert done.returncode == 0, f"{done.stdout[-6000:]}\n{done.stderr[-2000:]}"
+    assert done.returncode == 0, f"{done.stdout[-8000:]}\n{done.stderr[-2000:]}"

@@ -19,7 +19,7 @@ SYNTAX = "PARSE_SYNTAX_ERROR|[Ss]yntax error"
 
 @pytest.fixture
 def name(spark: SparkSession, request: pytest.FixtureRequest) -> Iterator[str]:
-    """A table `lance.feature_matrix.<name of the test>` with ids 0 to 9, names `n0` to `n9` and their number modulo 3."""
+    """A table named by the test, with ids 0 to 9, names `n0` to `n9` and the ids modulo 3."""
     spark.sql("CREATE NAMESPACE IF NOT EXISTS lance.feature_matrix")
     table = f"lance.feature_matrix.{request.node.originalname.removeprefix('test_')}"
     spark.sql(f"CREATE TABLE {table} (id BIGINT, name STRING, third INT) USING lance")
