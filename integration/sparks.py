@@ -1,7 +1,7 @@
 """Releases of PySpark for tests with other minor versions of Spark.
 
-Each is a folder in ``integration/.cache`` (or where LANCE_INTEGRATION_CACHE says) with PySpark and its jars alone. First
-on Python's path, it replaces the PySpark of an environment, whose other packages stay.
+Each is a folder in ``integration/.cache`` (or where LANCE_INTEGRATION_CACHE says) with PySpark and its jars alone.
+The first on Python's path replaces the PySpark of an environment, whose other packages stay.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@ package io.lancespark.compat;
 
 import org.apache.spark.sql.connector.catalog.constraints.Constraint;
 
-/** A table that tells Spark its CHECK constraints, as Spark asks for them from 4.1 on. */
+/** A table with CHECK constraints for Spark, which asks for them from 4.1 on. */
 public interface CheckedTable extends BaseTable {
   /** Spark checks the rows of its statements by them. */
   @Override
