@@ -22,15 +22,24 @@ from tests.support.moto import free_port
 
 SPARK_HOME = Path(pyspark.__file__).parent
 WORKER_HOSTS = ("127.0.0.2", "127.0.0.3")
+_TREE = Path(__file__).parents[1]
 ENVIRONMENT = {
     **os.environ,
     "SPARK_HOME": str(SPARK_HOME),
     "PYSPARK_PYTHON": sys.executable,
     "PYSPARK_DRIVER_PYTHON": sys.executable,
-    "PYTHONPATH": str(Path(__file__).parents[1]),
+    "PYTHONPATH": str(_TREE),
 }
 _START_SECONDS = 300.0
 _DRIVER_SECONDS = 1200.0
+
+
+def environment_of(release: Path | None) -> dict[str, str]:
+    """The environment of programs of a release of PySpark (`integration.sparks`); that of this environment if None."""
+    if release is None:
+        return ENVIRONMENT
+    home = {"SPARK_HOME": str(release / "pyspark"), "PYTHONPATH": f"{release}{os.pathsep}{_TREE}"}
+    return {**ENVIRONMENT, **home}
 
 
 @contextmanager
@@ -57,12 +66,13 @@ def standalone_cluster(folder: Path) -> Iterator[str]:
 
 
 @contextmanager
-def connect_server(folder: Path, settings: Mapping[str, str]) -> Iterator[str]:
-    """URL of a Connect server that runs its tasks itself, started with `settings`."""
+def connect_server(folder: Path, settings: Mapping[str, str], release: Path | None = None) -> Iterator[str]:
+    """URL of a Connect server that runs its tasks itself, started with `settings`; release as `environment_of`."""
     port = free_port()
     own = {"spark.connect.grpc.binding.address": "127.0.0.1", "spark.connect.grpc.binding.port": str(port)}
     command = _submit("org.apache.spark.sql.connect.service.SparkConnectServer", folder, {**own, **settings})
-    with _server(folder, "connect", command, SPARK_LOCAL_IP="127.0.0.1") as log:
+    environment = {**environment_of(release), "SPARK_LOCAL_IP": "127.0.0.1"}
+    with _server(folder, "connect", command, **environment) as log:
         _wait_for(log, f":{port}", port)
         yield f"sc://127.0.0.1:{port}"
 
@@ -109,13 +119,14 @@ def _submit(main_class: str, folder: Path, settings: Mapping[str, str]) -> list[
 def _server(folder: Path, name: str, command: list[str], **environment: str) -> Iterator[Path]:
     """Runs one of Spark's programs, in a process group of its own; its log."""
     log = folder / f"{name}.log"
+    every = {**ENVIRONMENT, **environment}
     with log.open("ab") as out:
         process = subprocess.Popen(
-            [str(SPARK_HOME / "bin" / command[0]), *command[1:]],
+            [str(Path(every["SPARK_HOME"]) / "bin" / command[0]), *command[1:]],
             stdout=out,
             stderr=out,
             cwd=folder,
-            env={**ENVIRONMENT, **environment},
+            env=every,
             start_new_session=True,
         )
     try:
@@ -152,18 +163,21 @@ def _listens(port: int) -> bool:
         return client.connect_ex(("127.0.0.1", port)) == 0
 
 
-def run_driver(script: str, *arguments: str, folder: Path) -> str:
+def run_driver(script: str, *arguments: str, folder: Path, release: Path | None = None) -> str:
     """What a driver program prints; a Python process holds one Spark, so each runs in its own.
+
+    Args:
+        release: as `environment_of`.
 
     Raises:
         AssertionError: it failed.
     """
-    process = start_driver(script, *arguments, folder=folder)
+    process = start_driver(script, *arguments, folder=folder, release=release)
     return finish_driver(process)
 
 
-def start_driver(script: str, *arguments: str, folder: Path) -> subprocess.Popen[str]:
-    """A driver program that runs."""
+def start_driver(script: str, *arguments: str, folder: Path, release: Path | None = None) -> subprocess.Popen[str]:
+    """A driver program that runs; arguments as `run_driver`."""
     return subprocess.Popen(
         [sys.executable, "-c", script, *arguments],
         stdin=subprocess.PIPE,
@@ -171,7 +185,7 @@ def start_driver(script: str, *arguments: str, folder: Path) -> subprocess.Popen
         stderr=subprocess.PIPE,
         text=True,
         cwd=folder,
-        env={**ENVIRONMENT, "SPARK_LOCAL_IP": "127.0.0.1"},
+        env={**environment_of(release), "SPARK_LOCAL_IP": "127.0.0.1"},
     )
 
 

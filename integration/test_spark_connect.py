@@ -10,6 +10,8 @@ from pyspark.sql import SparkSession
 
 import lance_spark
 from integration.spark_servers import connect_server, run_driver
+from integration.sparks import RELEASES, pyspark
+from lance_spark.spark.jvm import build
 
 # Several JVMs start in each; on a busy machine that takes minutes.
 pytestmark = pytest.mark.timeout(1800)
@@ -71,4 +73,19 @@ lance_spark.install(spark, root=folder + '/catalog')
 def test_the_plugin_alone(tmp_path: Path) -> None:
     with connect_server(tmp_path, {}) as url:
         run_driver(SESSION + PATHS, url, str(tmp_path), folder=tmp_path)
+    assert lance.dataset(str(tmp_path / "by_path")).version == 2
+
+
+@pytest.mark.parametrize(
+    ("client", "server"),
+    [("4.3", "4.0-last"), ("4.0-last", "4.3"), ("4.1-last", "4.2-last"), ("4.2-last", "4.1-last")],
+)
+def test_a_client_of_another_minor_brings_the_jar_of_the_server(client: str, server: str, tmp_path: Path) -> None:
+    of_client, of_server = (pyspark(RELEASES[each]) if each in RELEASES else None for each in (client, server))
+    build.package_jar(None if of_server is None else of_server / "pyspark" / "jars")
+    version = f"assert spark.version.startswith('{server[:3]}.'), spark.version\n"
+    install = "lance_spark.install(spark, root=folder + '/catalog')\n"
+    with connect_server(tmp_path, {}, of_server) as url:
+        script = SESSION + version + install + STATEMENTS + PATHS
+        run_driver(script, url, str(tmp_path), folder=tmp_path, release=of_client)
     assert lance.dataset(str(tmp_path / "by_path")).version == 2
