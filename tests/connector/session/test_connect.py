@@ -8,6 +8,7 @@ from pathlib import Path
 import lance
 import pytest
 
+from lance_spark.spark.compat import SPARK
 from tests.support.connector.connect import ConnectSession, connect_session
 from tests.support.connector.scripts import STREAMS_AND_ERRORS, TABLES
 
@@ -63,6 +64,9 @@ for inline in ("1000000", "0"):
 assert sorted(ids(lance_spark.search(spark, "lance.t", text="rare"))) == [0, 20, 40]
 batch = spark.sql("SELECT question, id FROM vector_search_batch('lance.t', 'lance.q', 2)")
 assert sorted(map(tuple, batch.collect())) == sorted(pairs)
+"""
+
+JOIN = """
 join = "SELECT question, id FROM lance.q JOIN lance.t APPROX NEAREST 2 BY DISTANCE lance_distance(w, v)"
 for approximate in ("false", "true"):
     spark.conf.set("spark.sql.lance.vectorSearch.approximate", approximate)
@@ -71,10 +75,10 @@ for approximate in ("false", "true"):
 
 
 def test_searches_find_what_numpy_and_the_words_say(connect: ConnectSession) -> None:
-    connect.run(SEARCHES)
+    connect.run(SEARCHES + (JOIN if SPARK >= (4, 2) else ""))
 
 
-SEARCHES_AND_CHANGES = """
+SEARCHES_OF_DOCUMENTS = """
 spark.sql(
     "CREATE TABLE lance.docs (id BIGINT, body STRING, v ARRAY<FLOAT>) USING lance "
     "TBLPROPERTIES ('v.arrow.fixed-size-list.size' = '2', 'enable_stable_row_ids' = 'true')"
@@ -92,12 +96,12 @@ assert ids("SELECT id FROM lance.docs ORDER BY lance_distance(v, array(7.2f, 0f)
 assert ids("SELECT id FROM lance.docs WHERE id = 12") == [12]
 names = {row[0] for row in spark.sql("SHOW FUNCTIONS").collect()}
 assert {"lance_match", "lance_distance", "lance_read_blob"} <= {name.split(".")[-1] for name in names}, names
+"""
 
+CHANGES = """
 def run(frame, target, name, **options):
     writer = frame.writeStream.option("checkpointLocation", root + "/" + name).trigger(availableNow=True)
-    query = writer.options(**options).toTable(target)
-    query.awaitTermination()
-    return query
+    writer.options(**options).toTable(target).awaitTermination()
 
 run(spark.readStream.table("lance.docs"), "lance.copied", "first")
 spark.sql("UPDATE lance.docs SET body = 'changed' WHERE id = 1")
@@ -111,7 +115,7 @@ assert spark.table("lance.copied").count() == 49
 
 
 def test_searches_and_changes_find_the_rows(connect: ConnectSession) -> None:
-    connect.run(SEARCHES_AND_CHANGES)
+    connect.run(SEARCHES_OF_DOCUMENTS + (CHANGES if SPARK >= (4, 2) else ""))
 
 
 STREAMS = """
@@ -131,7 +135,13 @@ copy()
 copy()
 assert sorted(row.id for row in spark.table("lance.db.copy").collect()) == [1, 2, 3]
 
-changes = spark.readStream.option("startingVersion", 3).changes("lance.db.t").select("id", "_change_type")
+reader = spark.readStream.option("startingVersion", 3)
+if CHANGES:
+    changes = reader.changes("lance.db.t")
+else:
+    place = spark.sql("DESCRIBE EXTENDED lance.db.t").where("col_name = 'Location'").first().data_type
+    changes = reader.format("lance").option("readChangeFeed", "true").load(place)
+changes = changes.select("id", "_change_type")
 run(changes.writeStream.format("lance"), "changed", lambda writer: writer.start(root + "/changes"))
 
 def write(batch, number, target=root + "/batches"):
@@ -144,7 +154,7 @@ run(spark.readStream.table("lance.db.t").writeStream.foreachBatch(write), "batch
 
 
 def test_streams_and_changes_and_named_writes(connect: ConnectSession) -> None:
-    connect.run(STREAMS)
+    connect.run(f"CHANGES = {SPARK >= (4, 2)}" + STREAMS)
     changes = lance.dataset(str(connect.root / "changes")).to_table().to_pylist()
     assert changes == [{"id": 3, "_change_type": "insert"}]
     batches = lance.dataset(str(connect.root / "batches")).to_table()

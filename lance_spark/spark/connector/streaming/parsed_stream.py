@@ -122,8 +122,8 @@ class ParsedStream:
             return
         if not {item.name for item in CHANGE_COLUMNS} <= set(request.columns.fieldNames()):
             raise InvalidInputError(
-                "option readChangeFeed comes too late for a table by name; use spark.readStream.changes(table), or "
-                "load(path)"
+                "option readChangeFeed comes too late for a table by name; use load(path), or from Spark 4.2 on "
+                "spark.readStream.changes(table)"
             )
         if read.filter is not None:
             raise InvalidInputError("option filter does not apply to changes; filter the DataFrame")
