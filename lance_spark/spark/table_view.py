@@ -17,7 +17,7 @@ from lance_spark.schema.field import Field, LanceSchema
 from lance_spark.spark.blobs.columns import BINARY, DESCRIPTIONS, blobs_viewed, parse_blob_handling
 from lance_spark.spark.types import uuids as uuid_types
 from lance_spark.spark.types.collations import has_collation
-from lance_spark.spark.types.identities import spark_identities, with_nullable_identities
+from lance_spark.spark.types.identities import spark_identities, with_nullable
 from lance_spark.spark.types.json_columns import STRING, VARIANT, parse_json_as, shown_json
 from lance_spark.spark.types.schemas import to_spark_schema
 from lance_spark.spark.types.uuids import is_uuid_field, shown_uuid
@@ -66,7 +66,7 @@ def written_columns(schema: LanceSchema, file_version: FileVersion | None, prope
     be NULL.
     """
     shown = to_arrow_schema(spark_view(schema, file_version, ShownAs.of(properties, blob_handling=BINARY)))
-    return with_nullable_identities(to_spark_schema(shown), spark_identities(schema))
+    return with_nullable(to_spark_schema(shown), spark_identities(schema))
 
 
 def _with_text(field: Field, shown: ShownAs) -> Field:

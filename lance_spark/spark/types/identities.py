@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from pyspark.sql.types import IntegerType, LongType, StructField, StructType
@@ -68,13 +68,13 @@ def spark_identities(schema: LanceSchema) -> Mapping[str, SparkIdentity]:
     }
 
 
-def with_nullable_identities(columns: StructType, identities: Mapping[str, SparkIdentity]) -> StructType:
-    """Columns as Spark has to see them: it refuses rows without a column that is NOT NULL, and the tasks fill these."""
-    if not identities:
+def with_nullable(columns: StructType, filled: Collection[str]) -> StructType:
+    """Columns as Spark has to see them: it refuses rows without a column that is NOT NULL, and tasks fill `filled`."""
+    if not filled:
         return columns
     return StructType(
         [
-            StructField(field.name, field.dataType, field.nullable or field.name in identities, field.metadata)
+            StructField(field.name, field.dataType, field.nullable or field.name in filled, field.metadata)
             for field in columns.fields
         ]
     )

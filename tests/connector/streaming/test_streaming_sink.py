@@ -284,7 +284,8 @@ def test_query_by_name_goes_on_after_others_added_columns(spark: SparkSession, s
         assert ids(spark, target) == list(range(12))
         spark.sql(f"ALTER TABLE {target} DROP COLUMN s")
         add(spark, source, 12, 13)
-        with pytest.raises(StreamingQueryException, match="`s` STRING has been removed"):
+        # Spark before 4.2 compares the columns with those of the rows alone.
+        with pytest.raises(StreamingQueryException, match=r"`s` STRING has been removed|extra columns `s`"):
             query.processAllAvailable()
     finally:
         query.stop()

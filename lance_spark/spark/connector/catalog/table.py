@@ -37,7 +37,7 @@ from lance_spark.spark.types.identities import (
     SparkIdentity,
     fixed_columns,
     spark_identities,
-    with_nullable_identities,
+    with_nullable,
 )
 from lance_spark.spark.types.schemas import to_spark_schema
 from lance_spark.storage.paths import with_absolute_path
@@ -52,6 +52,8 @@ _ANY_SCHEMA = ("ACCEPT_ANY_SCHEMA",)
 EVOLVES: tuple[str, ...] = ("AUTOMATIC_SCHEMA_EVOLUTION",) if SPARK >= (4, 1) else ()
 _COMPUTES: tuple[str, ...] = ("GENERATE_COLUMN_VALUES_ON_WRITE",) if SPARK >= (4, 3) else ()
 _FILLS_COLUMNS = SPARK < (4, 1)
+# After it has altered the target of a MERGE WITH SCHEMA EVOLUTION.
+_LOADS_EVOLVED_TO_READ = SPARK < (4, 2)
 _ALL_COLUMNS = ColumnOptions()
 _DESCRIBED, _BINARY = ColumnOptions(blob_handling=DESCRIPTIONS), ColumnOptions(blob_handling=BINARY)
 _COMMENTS = {
@@ -166,7 +168,8 @@ def load(request: LoadRequest, call: Call) -> LoadReply:
     if request.by_path:
         ReadOptions.parse({**request.options, "path": place.uri})  # Rejects unknown options.
     described = describe(place, opened, READS + (WRITES if is_newest else ()), options)
-    described = replace(described, pinned=not is_newest)
+    evolved = described.generated if is_newest and _LOADS_EVOLVED_TO_READ else {}
+    described = replace(described, pinned=not is_newest, computed=evolved)
     described.handle.keep(opened)
     return LoadReply(True, described)
 
@@ -211,8 +214,10 @@ def _computed(described: TableDescription, request: LoadRequest, *, by_spark: bo
         return described
     if by_spark and _COMPUTES:
         return replace(described, declares_generated=True, capabilities=described.capabilities + _COMPUTES)
-    by_rule = by_spark or "UPDATE" in request.privileges
-    return replace(described, computed=described.generated if by_rule else {})
+    if by_spark:
+        columns = with_nullable(described.schema, described.generated)
+        return replace(described, schema=columns, computed=described.generated)
+    return replace(described, computed=described.generated if "UPDATE" in request.privileges else {})
 
 
 def _asked_version(state: StateOptions, travel: TimeTravel | None) -> tuple[int | None, str | None, datetime | None]:
@@ -262,7 +267,7 @@ def describe(
             name=place.shown(table.branch) if place.name else "",
         ),
         name=place.shown(table.branch),
-        schema=with_nullable_identities(columns, identities),
+        schema=with_nullable(columns, identities),
         version=str(table.version),
         properties={
             **without_statistics(without_marks(table.config)),
