@@ -148,7 +148,7 @@ def test_insert_reads_a_view_of_its_table(spark: SparkSession, target: str) -> N
     assert _values(spark, target) == {0: 100, 1: 200}
 
 
-@pytest.mark.since("4.1", "MERGE WITH SCHEMA EVOLUTION")
+@pytest.mark.since("4.2", "columns that a statement adds to a target that it reads too")
 @pytest.mark.slow
 def test_schema_evolution_of_a_frame_of_the_target_is_one_version(spark: SparkSession, target: str) -> None:
     before = _versions(spark, target)
