@@ -183,6 +183,27 @@ def test_options_of_writes(spark: SparkSession, name: str) -> None:
     assert (spark.table(name).count(), spark.table(f"{name}.branch_trial").count()) == (10, 30)
     with pytest.raises(Exception, match="version"):
         frame.writeTo(name).option("version", 2).append()
+    for replace in (
+        lambda: frame.write.mode("overwrite").option("branch", "trial").saveAsTable(name),
+        lambda: frame.writeTo(name).option("branch", "trial").createOrReplace(),
+    ):
+        with pytest.raises(Exception, match="makes or replaces the table itself"):
+            replace()
+    assert (spark.table(name).count(), spark.table(f"{name}.branch_trial").count()) == (10, 30)
+
+
+@feature("Cached branches beside the cached table")
+def test_cached_branches(spark: SparkSession, tmp_path: Path) -> None:
+    place = str(tmp_path / "t")
+    spark.range(3).write.format("lance").save(place)
+    spark.sql(f"ALTER TABLE lance.`{place}` CREATE BRANCH trial")
+    trial, main = spark.read.format("lance").option("branch", "trial"), spark.read.format("lance")
+    kept = [trial.load(place).cache(), main.load(place).cache()]
+    assert [frame.count() for frame in kept] == [3, 3]
+    spark.sql(f"INSERT INTO lance.`{place}`.branch_trial VALUES (4), (5)")
+    assert (trial.load(place).count(), main.load(place).count()) == (5, 3)
+    for frame in kept:
+        frame.unpersist()
 
 
 @feature("Push-down of columns, filters, LIMIT, top N and aggregates")
@@ -197,8 +218,9 @@ def test_push_down(spark: SparkSession, name: str) -> None:
 
 @feature("Joins of partitioned tables without a shuffle")
 def test_join_without_shuffle(spark: SparkSession, name: str) -> None:
-    for side in ("l", "r"):
-        spark.sql(f"CREATE TABLE {name}_{side} (id BIGINT, v INT) USING lance PARTITIONED BY (bucket(4, id))")
+    # Of two numbers of buckets, Spark reduces the larger one.
+    for side, buckets in (("l", 4), ("r", 8)):
+        spark.sql(f"CREATE TABLE {name}_{side} (id BIGINT, v INT) USING lance PARTITIONED BY (bucket({buckets}, id))")
         spark.sql(f"INSERT INTO {name}_{side} SELECT id, CAST(id AS INT) FROM range(100)")
     join = f"SELECT /*+ MERGE(r) */ count(*) FROM {name}_l l JOIN {name}_r r ON l.id = r.id WHERE r.v < 50"
     assert "Exchange hashpartitioning" not in plan(spark, join)

@@ -1,5 +1,6 @@
 package io.lancespark.functions;
 
+import java.io.Serializable;
 import java.math.BigDecimal;
 import java.time.LocalDate;
 import java.util.ArrayList;
@@ -170,7 +171,7 @@ public final class LanceFunctions {
     }
   }
 
-  private record Modulo(int divisor) implements Reducer<Integer, Integer> {
+  private record Modulo(int divisor) implements Reducer<Integer, Integer>, Serializable {
     @Override
     public Integer reduce(Integer bucket) {
       return bucket == null ? null : bucket % divisor;
@@ -339,7 +340,7 @@ public final class LanceFunctions {
     }
   }
 
-  private record PeriodReducer(Period from, Period to) implements Reducer<Integer, Integer> {
+  private record PeriodReducer(Period from, Period to) implements Reducer<Integer, Integer>, Serializable {
     static int of(Period from, Period to, long value) {
       if (from == to) {
         return Math.toIntExact(value);

@@ -39,6 +39,9 @@ public final class LanceIdentifier implements Identifier {
 
   /** The identifier that the text of a name in the catalog of paths came from; others stay as they are. */
   public static Identifier resolve(Identifier identifier) {
+    if (identifier instanceof LanceIdentifier) {
+      return identifier; // The latest one may be of another branch or version of the same path.
+    }
     LanceIdentifier latest = LATEST.get();
     boolean isPath = identifier.namespace().length == 0 && latest != null && identifier.name().equals(latest.path);
     return isPath ? latest : identifier;

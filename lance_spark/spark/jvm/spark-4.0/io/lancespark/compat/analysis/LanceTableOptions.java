@@ -1,5 +1,6 @@
 package io.lancespark.compat.analysis;
 
+import io.lancespark.catalog.LanceStagedTable;
 import io.lancespark.compat.BaseCatalog;
 import io.lancespark.compat.Catalyst;
 import io.lancespark.compat.SparkCatalog;
@@ -133,6 +134,8 @@ public final class LanceTableOptions extends Rule<LogicalPlan> {
       target = target(relation, options, privileges);
     } else if (options != null
         && write.table() instanceof DataSourceV2Relation relation
+        // A table that the statement makes refuses a branch itself; the rows must not go anywhere else.
+        && !(relation.table() instanceof LanceStagedTable)
         && relation.getTagValue(LOADED).isEmpty()
         && relation.catalog().getOrElse(() -> null) instanceof SparkCatalog catalog
         && relation.identifier().isDefined()) {
