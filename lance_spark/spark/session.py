@@ -44,7 +44,9 @@ JOIN_SETTINGS = {
     "spark.sql.sources.v2.bucketing.enabled": "true",
     "spark.sql.sources.v2.bucketing.pushPartValues.enabled": "true",
     "spark.sql.sources.v2.bucketing.allowCompatibleTransforms.enabled": "true",
+    # The second is its name before Spark 4.3, which takes both.
     "spark.sql.sources.v2.bucketing.allowKeysSubsetOfPartitionKeys.enabled": "true",
+    "spark.sql.sources.v2.bucketing.allowJoinKeysSubsetOfPartitionKeys.enabled": "true",
     "spark.sql.requireAllClusterKeysForCoPartition": "false",
 }
 """Storage-partitioned joins on compatible transforms, and on some of the partition columns."""

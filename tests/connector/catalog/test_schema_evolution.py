@@ -18,6 +18,7 @@ from lance_spark.partitioned.table import PartitionedTable, open_partitioned
 from lance_spark.schema.evolution import with_added
 from tests.partitioned.verbs import delete_rows
 from tests.support.connector.row_level import (
+    ALTERS,
     file_names,
     forget_sizes,
     make,
@@ -70,13 +71,13 @@ def _new(*keys: int) -> list[tuple[object, ...]]:
 def test_merge_is_one_version(spark: SparkSession, uri: str, table: str) -> None:
     spark.sql(MERGE.format(table))
     assert seen(spark, uri, "id", "s", "word") == [*_old(*range(8)), *_new(8, 9, 10, 11)]
-    assert version(uri) == 2
+    assert version(uri) == 2 + ALTERS
     assert properties(uri)["spark.operation"] == "MERGE"
     # Everything is there by now, so that nothing evolves.
     spark.sql(MERGE.format(table))
     spark.sql(f"UPDATE {table} SET word = 'u' WHERE id = 0")
     assert seen(spark, uri, "id", "word")[:2] == [(0, "u"), (1, None)]
-    assert version(uri) == 4
+    assert version(uri) == 4 + ALTERS
     assert spark.sql(f"SELECT * FROM {table} VERSION AS OF 1").columns == ["id", "s"]
 
 
@@ -90,7 +91,7 @@ def test_insert_is_one_version(spark: SparkSession, uri: str, table: str) -> Non
     assert version(uri) == 3
 
 
-@pytest.mark.since("4.1", "MERGE WITH SCHEMA EVOLUTION")
+@pytest.mark.since("4.2", "columns that a statement adds to a target that it reads too")
 @pytest.mark.slow
 def test_merges_that_read_the_table_otherwise(spark: SparkSession, uri: str, table: str) -> None:
     """One that only inserts is a join with the table for Spark; and the table can be its own source."""
@@ -159,7 +160,7 @@ def test_columns_come_without_rows(spark: SparkSession, uri: str, table: str) ->
 def test_a_rival_is_first(spark: SparkSession, uri: str, table: str, action: str) -> None:
     def rival(key: int) -> int:
         dataset = lance_spark.open(uri)
-        if key != 8 or dataset.version != 1:
+        if key != 8 or dataset.version != 1 + ALTERS:
             return key
         if action == "add":
             dataset.add_columns(pa.schema([("word", pa.string())]))
@@ -178,8 +179,10 @@ def test_a_rival_is_first(spark: SparkSession, uri: str, table: str, action: str
         old = [key for key in range(8) if key not in deleted]
         late = _old(50) if action == "append" else []
         assert seen(spark, uri, "id", "s", "word") == [*_old(*old), *_new(8, 9, 10, 11), *late]
-        assert version(uri) == 3
+        assert version(uri) == 3 + ALTERS
         return
+    if ALTERS:
+        pytest.skip("the column is there before the rows are read")
     before = file_names(uri)
     with pytest.raises(Exception, match="LANCE_COMMIT_CONFLICT"):
         spark.sql(statement)
@@ -304,7 +307,7 @@ def test_rivals_in_partitions(spark: SparkSession, root: str, parted: str, actio
 
     def rival(key: int) -> int:
         table = open_partitioned(uri)
-        if key != 8 or table.version != 2:
+        if key != 8 or table.version != 2 + ALTERS:
             return key
         if action == "add":
             edit_columns(table, lambda schema, first: with_added(schema, pa.schema([("o", pa.int8())]), first).schema)
@@ -319,8 +322,10 @@ def test_rivals_in_partitions(spark: SparkSession, root: str, parted: str, actio
         spark.sql(statement)
         deleted = int(action.split()[-1])
         assert _parts(root) == {*(_PARTS[key] for key in range(6) if key != deleted), *_WIDER}
-        assert _whole(root).version == 4
+        assert _whole(root).version == 4 + ALTERS
         return
+    if ALTERS:
+        pytest.skip("the column is there before the rows are read")
     with pytest.raises(Exception, match="LANCE_COMMIT_CONFLICT"):
         spark.sql(statement)
     assert _whole(root).version == 3

@@ -28,6 +28,7 @@ def pictures(outputs: list[dict[str, Any]]) -> int:
     return html.count('src="data:image/png;base64,iVBOR')
 
 
+@pytest.mark.since("4.2", "rows with numbers of numpy")
 @pytest.mark.slow
 def test_notebook_has_the_outputs_that_it_is_stored_with(jar: Path) -> None:
     result = subprocess.run(

@@ -20,6 +20,7 @@ messages [{'id': 1, 'text': 'a mail'}, {'id': 2, 'text': 'a call'}]
 """
 
 
+@pytest.mark.since("4.2", "pipelines as the example declares them")
 @pytest.mark.slow
 def test_pipeline_example_fills_its_tables(jar: Path, tmp_path: Path) -> None:
     result = subprocess.run(

@@ -22,6 +22,7 @@ from pyspark.sql.functions import expr
 from lance_spark.namespace.directory import DirectoryNamespace
 from lance_spark.table.location import TableLocation
 from tests.support.connector.isolation import RUNS, append, delete, meanwhile, unnamed_files, version
+from tests.support.connector.row_level import ALTERS
 
 TABLE = "lance.isolation"
 UPSERT = "WHEN MATCHED THEN UPDATE SET v = t.v + s.v WHEN NOT MATCHED THEN INSERT *"
@@ -262,7 +263,7 @@ def test_a_rerun_brings_columns_in_one_version(spark: SparkSession, uri: str) ->
     )
     found = [tuple(row) for row in spark.sql(f"SELECT id, v, w FROM {TABLE} WHERE id > 8 ORDER BY id").collect()]
     assert found == [(9, 0, None), (50, 1, "w")]
-    assert version(uri) == before + 2
+    assert version(uri) == before + 2 + ALTERS
 
 
 @pytest.mark.slow

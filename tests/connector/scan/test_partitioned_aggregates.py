@@ -199,6 +199,7 @@ def table(spark: SparkSession, root: Path, *by: PartitionBy, name: str) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.since("4.3", "groups by some of the partition keys without a shuffle")
 def test_groups_by_keys_of_partitions_need_no_shuffle(spark: SparkSession, tmp_path: Path, settings: None) -> None:
     """Where Spark finds the rows of a group in one place, tasks leave the rows to it."""
     table(spark, tmp_path, BY_K, BY_ID, name="one")

@@ -75,7 +75,7 @@ def test_stored_zone_maps_choose_rows(spark: SparkSession, uri: str) -> None:
     ["id = 77", "id < 0", "id IN (1, 60000, 119999)", "n = 5", "id > 50000 AND n < 3", "k = 2 AND id < 9", "k IS NULL"],
 )
 def test_rows_are_the_same_without_zone_maps(spark: SparkSession, uri: str, condition: str) -> None:
-    expected = spark.createDataFrame(rows().to_pandas()).where(condition).select("id")
+    expected = spark.createDataFrame(rows()).where(condition).select("id")
     without = load(spark, uri, use_scalar_index="false").where(condition)
     assert sorted(without.select("id").collect()) == sorted(expected.collect())
     assert sorted(load(spark, uri).where(condition).collect()) == sorted(without.collect())

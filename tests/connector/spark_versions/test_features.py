@@ -192,6 +192,19 @@ def test_options_of_writes(spark: SparkSession, name: str) -> None:
     assert (spark.table(name).count(), spark.table(f"{name}.branch_trial").count()) == (10, 30)
 
 
+@feature("Queries that come after a write do not read rows that were cached before it")
+def test_cached_tables(spark: SparkSession, name: str) -> None:
+    place = spark.sql(f"DESCRIBE EXTENDED {name}").where("col_name = 'Location'").collect()[0][1]
+    spark.sql(f"CACHE TABLE {name}")
+    by_path = spark.read.format("lance").load(place).cache()
+    assert (spark.table(name).count(), by_path.count()) == (10, 10)
+    spark.sql(f"INSERT INTO {name} VALUES (10, 'n10', 1)")
+    spark.sql(f"DELETE FROM lance.`{place}` WHERE id = 0")
+    assert ids(spark, name) == ids(spark, f"lance.`{place}`") == list(range(1, 11))
+    assert spark.read.format("lance").load(place).count() == 10
+    spark.catalog.clearCache()
+
+
 @feature("Cached branches beside the cached table")
 def test_cached_branches(spark: SparkSession, tmp_path: Path) -> None:
     place = str(tmp_path / "t")

@@ -159,6 +159,7 @@ class TestCollations:
         assert other.schema.field("c").type == pa.string()
         assert other.to_table(filter="c = 'A'").num_rows == 3
 
+    @pytest.mark.since("4.2", "BETWEEN of collated strings")
     @pytest.mark.slow
     @pytest.mark.parametrize("table", TABLES)
     def test_queries(self, spark: SparkSession, table: str) -> None:
@@ -176,6 +177,7 @@ class TestCollations:
         assert "'A'" not in scan
 
     @pytest.mark.slow
+    @pytest.mark.since("4.2", "the types that are refused in its grammar")
     def test_refused(self, spark: SparkSession) -> None:
         for statement in REFUSED:
             with pytest.raises(PySparkException) as raised:

@@ -9,10 +9,14 @@ from pathlib import Path
 import lance
 from pyspark.sql import DataFrame, SparkSession
 
+from lance_spark.spark.compat import SPARK
 from lance_spark.table.location import TableLocation
 from lance_spark.table.writing.save import commit_overwrite
 
 Rows = list[tuple[object, ...]]
+
+ALTERS = int(SPARK < (4, 2))
+"""How many versions a MERGE WITH SCHEMA EVOLUTION makes before that with its rows: Spark 4.1 alters the table first."""
 
 
 def make(frame: DataFrame, uri: str, **options: str) -> str:

@@ -118,7 +118,7 @@ public final class PythonChannel {
     try {
       return reply(first.send());
     } catch (Throwable error) {
-      if (!isLostWorker(error)) {
+      if (!isLostWorker(error) && !hasNoDaemon(error)) {
         throw LanceException.sneaky(error);
       }
       if (first.hasBegun() && mayWrite(op)) {
@@ -154,6 +154,11 @@ public final class PythonChannel {
     return error instanceof SparkException
         && error.getCause() instanceof IOException
         && !Thread.currentThread().isInterrupted();
+  }
+
+  /** Whether no worker could be started: before 4.2 Spark's daemon imports the planner, and ends if that fails. */
+  private static boolean hasNoDaemon(Throwable error) {
+    return error instanceof SparkException && String.valueOf(error.getMessage()).contains("Error from python worker");
   }
 
   private static Reply reply(PlannerWorker.Reply reply) {

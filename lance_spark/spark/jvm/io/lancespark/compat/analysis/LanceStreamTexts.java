@@ -9,10 +9,13 @@ import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import org.apache.spark.sql.catalyst.expressions.AttributeReference;
+import org.apache.spark.sql.catalyst.expressions.Cast;
 import org.apache.spark.sql.catalyst.expressions.ExprId;
+import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.rules.Rule;
 import org.apache.spark.sql.catalyst.streaming.StreamingRelationV2;
+import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.types.StructField;
 
 /**
@@ -54,12 +57,22 @@ public final class LanceStreamTexts extends Rule<LogicalPlan> {
   /** The plan with the new types in what was resolved by the columns before. */
   private static LogicalPlan withReferences(LogicalPlan plan, Map<ExprId, AttributeReference> replaced) {
     return (LogicalPlan)
-        plan.transformAllExpressions(
-            Catalyst.replacing(
-                expression ->
-                    expression instanceof AttributeReference column && replaced.containsKey(column.exprId())
-                        ? like(column, replaced.get(column.exprId()))
-                        : null));
+        plan.transformAllExpressions(Catalyst.replacing(expression -> withString(expression, replaced)));
+  }
+
+  /**
+   * The column with its new type. Before 4.3 Spark has added a cast where it compares the column with a string; with the
+   * cast, it would not pad the string to the length of a CHAR.
+   */
+  private static Expression withString(Expression expression, Map<ExprId, AttributeReference> replaced) {
+    Expression text = expression instanceof Cast cast && isAdded(cast) ? cast.child() : expression;
+    return text instanceof AttributeReference column && replaced.containsKey(column.exprId())
+        ? like(column, replaced.get(column.exprId()))
+        : null;
+  }
+
+  private static boolean isAdded(Cast cast) {
+    return DataTypes.StringType.equals(cast.dataType()) && cast.getTagValue(Cast.USER_SPECIFIED_CAST()).isEmpty();
   }
 
   private static AttributeReference like(AttributeReference column, AttributeReference other) {
