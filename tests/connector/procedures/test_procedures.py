@@ -157,6 +157,7 @@ def test_columns_from_a_view(spark: SparkSession, table: str) -> None:
     assert [row.twice for row in spark.table(f"lance.{table}").orderBy("id").collect()] == values
 
 
+@pytest.mark.since("4.1", "views that read the newest version")
 def test_a_view_that_is_older_than_the_rows_are_where_they_are(spark: SparkSession, table: str) -> None:
     spark.table(f"lance.{table}").selectExpr("_rowaddr", "id AS copy").createOrReplaceTempView("old_addresses")
     call(spark, f"optimize('{table}')")
@@ -170,6 +171,10 @@ def test_errors_name_what_is_wrong(spark: SparkSession, table: str) -> None:
         call(spark, "optimize('nowhere.t')")
     with pytest.raises(PySparkException, match="FAILED_TO_LOAD_ROUTINE"):
         call(spark, f"optimise('{table}')")
+
+
+@pytest.mark.since("4.1", "SHOW PROCEDURES")
+def test_procedures_are_shown(spark: SparkSession) -> None:
     names = [row.procedure_name for row in spark.sql("SHOW PROCEDURES IN lance.system").collect()]
     assert {"optimize", "vacuum", "restore", "history"} <= set(names)
 
@@ -193,6 +198,7 @@ def test_arguments_out_of_range(spark: SparkSession, table: str, text: str, mess
     assert dataset(spark, table).version == 6
 
 
+@pytest.mark.since("4.1", "cached plans that read the newest version")
 def test_cached_tables_see_what_procedures_change(spark: SparkSession, table: str) -> None:
     name = f"lance.{table}"
     spark.sql(f"CACHE TABLE {name}")

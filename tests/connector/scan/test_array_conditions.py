@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -92,7 +93,7 @@ def test_scans_take_the_conditions(spark: SparkSession, table: str) -> None:
 def test_what_no_scan_takes_stays_an_expression_of_spark(spark: SparkSession, table: str) -> None:
     """Spark compiles its own expressions, and calls functions of catalogs for each row."""
     shown = plan(spark.table(table).where("array_contains(s, 'b') OR size(s) = id"))
-    assert "Filter (array_contains(s" in shown
+    assert re.search(r"Filter \(+array_contains\(s", shown)
     assert "applyfunctionexpression" not in shown.lower()
 
 

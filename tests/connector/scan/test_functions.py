@@ -27,6 +27,7 @@ def read(spark: SparkSession, uri: str, table: pa.Table, expressions: list[str])
     return spark.read.format("lance").load(uri).orderBy("row").selectExpr(*expressions).collect()
 
 
+@pytest.mark.since("4.1", "TIME columns")
 def test_buckets_of_the_shared_examples(spark: SparkSession, uri: str) -> None:
     arrays: dict[str, pa.Array] = {"row": pa.array([0])}
     expressions = []

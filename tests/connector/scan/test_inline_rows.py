@@ -92,6 +92,7 @@ def test_rows_are_those_of_tasks(spark: SparkSession, small: str, query: str) ->
     assert sorted(map(repr, here)) == sorted(map(repr, in_tasks))
 
 
+@pytest.mark.since("4.1", "metrics of reads without tasks")
 def test_metrics_are_those_of_the_read(spark: SparkSession, small: str) -> None:
     frame = spark.read.format("lance").load(small).where("text IS NOT NULL").select("id", "text")
     assert len(frame.collect()) == sum(n % 7 != 3 and n % 10 != 9 and n != 0 for n in range(90))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import lance
+import pytest
 from pyspark.sql import SparkSession
 
 from tests.support.connector.plans import plan
@@ -64,6 +65,7 @@ def test_joins_of_versions_of_one_table(spark: SparkSession, uri: str) -> None:
     assert spark.sql(query).first()[0] == 5
 
 
+@pytest.mark.since("4.1", "cached plans that read the newest version")
 def test_cached_frames_are_used_and_never_stale(spark: SparkSession, uri: str) -> None:
     spark.range(5).write.format("lance").save(uri)
     name = f"lance.`{uri}`"

@@ -107,6 +107,7 @@ def test_a_join_keeps_the_keys(table: SparkSession, bucketing: str) -> None:
     assert (shuffles == 0) is (bucketing == "true")
 
 
+@pytest.mark.since("4.1", "groups by the partition key without a shuffle")
 def test_groups_by_the_key_need_no_shuffle(table: SparkSession) -> None:
     frame = table.sql(f"SELECT part, count(DISTINCT word) AS words FROM {TABLE} GROUP BY part")
     rows = {row.part: row.words for row in frame.collect()}

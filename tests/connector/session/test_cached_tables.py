@@ -16,6 +16,8 @@ import lance_spark
 from tests.support.connector.streams import run
 from tests.support.history_seeds import FIRST_SEED
 
+pytestmark = pytest.mark.since("4.1", "cached plans that read the newest version")
+
 PATHS = {
     "path": "{}",
     "slash": "{}/",

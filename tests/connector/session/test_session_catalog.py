@@ -62,6 +62,7 @@ def test_generated_columns_are_refused(spark: SparkSession, table: str, uri: str
     assert not Path(uri).exists()
 
 
+@pytest.mark.since("4.1", "INSERT that leaves out columns, in the session catalog")
 def test_columns_can_have_a_default(spark: SparkSession, table: str, uri: str) -> None:
     spark.sql(f"CREATE TABLE {table} (id BIGINT, more BIGINT DEFAULT 5) USING lance LOCATION '{uri}'")
     spark.sql(f"INSERT INTO {table} (id) VALUES (1)")

@@ -74,7 +74,7 @@ def test_stream_of_changes_stops_at_its_end(spark: SparkSession, table: str, tmp
 
 def test_option_of_changes_comes_too_late_by_name(spark: SparkSession, table: str, tmp_path: Path) -> None:
     frame = spark.readStream.option("readChangeFeed", "true").table(table)
-    with pytest.raises(PySparkException, match=r"use spark\.readStream\.changes"):
+    with pytest.raises(PySparkException, match=r"use load\(path\), or .*spark\.readStream\.changes"):
         run(frame, str(tmp_path / "target"), tmp_path / "c")
 
 

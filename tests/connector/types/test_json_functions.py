@@ -70,7 +70,12 @@ def same(one: list[object], other: list[object]) -> bool:
     return folded(one) == folded(other)
 
 
-@pytest.mark.parametrize("kind", list(JsonKind))
+ZEROS = pytest.mark.since("4.1", "decimal numbers of variants with the zeros at their end")
+
+
+@pytest.mark.parametrize(
+    "kind", [pytest.param(kind, marks=ZEROS if kind is JsonKind.STRING else ()) for kind in JsonKind]
+)
 def test_values_in_the_jvm_are_those_of_scans(spark: SparkSession, table: str, kind: JsonKind) -> None:
     documents = stored(spark, table)
     calls = [f"json_get_{kind.value}(j, '{path}')" for path in PATHS]
@@ -80,6 +85,7 @@ def test_values_in_the_jvm_are_those_of_scans(spark: SparkSession, table: str, k
         assert same([row[number] for row in rows], expected), path
 
 
+@ZEROS
 def test_tests_in_the_jvm_are_those_of_scans(spark: SparkSession, table: str) -> None:
     documents = stored(spark, table)
     paths = [path for path in PATHS if path.startswith("$")]
@@ -100,7 +106,7 @@ CONDITIONS = [
     "NOT (json_get_float(j, 'a') >= 2.5D)",
     "json_get_float(j, 'a') BETWEEN 0.1D AND 3D AND id > 3",
     "json_get_string(j, 'a') LIKE 'te%'",
-    "json_get_string(j, 'a') = '1.0'",
+    pytest.param("json_get_string(j, 'a') = '1.0'", marks=ZEROS),
     "json_get_string(j, '$.a.\"b c\".d[1].e') = 'deep'",
     "json_get_bool(j, 'a')",
     "NOT json_get_bool(j, 'a')",
@@ -198,6 +204,7 @@ KEPT_TEXTS += ["j:a::STRING IN ('text', '2.5')", "j:a::STRING = 'inf'", "j:a::ST
 KEPT_TEXTS += ["try_variant_get(j, '$.a', 'int') = 1", "collate(j:a::STRING, 'UTF8_LCASE') = 'TEXT'"]
 
 
+@pytest.mark.since("4.1", "v:a, short for variant_get")
 @pytest.mark.parametrize("condition", PUSHED_TEXTS + KEPT_TEXTS)
 def test_conditions_on_texts_of_variants(spark: SparkSession, table: str, condition: str) -> None:
     found = spark.table(table).where(condition)
@@ -210,6 +217,7 @@ def test_conditions_on_texts_of_variants(spark: SparkSession, table: str, condit
     assert 0 < len(ids) < len(DOCUMENTS) or "inf" in condition
 
 
+@pytest.mark.since("4.1", "v:a, short for variant_get")
 @pytest.mark.slow
 def test_conditions_on_all_texts_of_variants(spark: SparkSession, table: str) -> None:
     texts = {row.t for row in spark.table(table).selectExpr("j:a::STRING AS t").collect()} | {"Infinity", "1d"}

@@ -129,6 +129,7 @@ def test_streams_read_strings(spark: SparkSession, table: str, tmp_path: Path) -
         assert [one.asDict(recursive=True) for one in found] == [row]
 
 
+@pytest.mark.since("4.1", "DELETE by a CHAR column")
 def test_trailing_spaces_beyond_the_length_are_cut(spark: SparkSession, table: str) -> None:
     spark.sql(f"INSERT INTO {table} (k, v, c) VALUES (7, 'a    ', 'b')")
     assert [(row["v"], row["c"]) for row in rows(spark, table) if row["k"] == 7] == [("a  ", "b    ")]
