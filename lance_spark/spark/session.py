@@ -44,12 +44,13 @@ JOIN_SETTINGS = {
     "spark.sql.sources.v2.bucketing.enabled": "true",
     "spark.sql.sources.v2.bucketing.pushPartValues.enabled": "true",
     "spark.sql.sources.v2.bucketing.allowCompatibleTransforms.enabled": "true",
-    # The second is its name before Spark 4.3, which takes both.
     "spark.sql.sources.v2.bucketing.allowKeysSubsetOfPartitionKeys.enabled": "true",
-    "spark.sql.sources.v2.bucketing.allowJoinKeysSubsetOfPartitionKeys.enabled": "true",
     "spark.sql.requireAllClusterKeysForCoPartition": "false",
 }
-"""Storage-partitioned joins on compatible transforms, and on some of the partition columns."""
+"""Storage-partitioned joins on compatible transforms, and on some of the partition columns.
+
+Before Spark 4.3 `allowKeysSubsetOfPartitionKeys` is `allowJoinKeysSubsetOfPartitionKeys`.
+"""
 
 LOCAL_SOCKETS = "spark.python.unix.domain.socket.enabled"
 """Over TCP the first rows of a task wait up to 40 ms for an acknowledgement between Spark's JVM and its Python workers.
@@ -91,8 +92,9 @@ def configure(
         NotFoundError: the package has no jar, and no JDK, Spark or Java sources to compile it.
         UnsupportedFeatureError: pyspark is not installed, or the connector does not support the version of Spark.
     """
-    jar = jar_path(_spark_version())
-    settings = {**_catalog_settings(catalog, root, options), **(JOIN_SETTINGS if joins else {})}
+    version = _spark_version()
+    jar = jar_path(version)
+    settings = {**_catalog_settings(catalog, root, options), **(_join_settings(version) if joins else {})}
     jvm = running_jvm()
     given = {**submitted_settings(jvm), **_builder_options(builder)}
     settings[EXTENSIONS] = with_item(given.get(EXTENSIONS) or "", EXTENSIONS_CLASS, ",")
@@ -137,6 +139,13 @@ def install(spark: Any, catalog: str = "lance", *, root: UriOrPath | None = None
             settings[DEFAULT_PYTHON] = sys.executable
     for name, value in settings.items():
         spark.conf.set(name, value)
+
+
+def _join_settings(version: str) -> dict[str, str]:
+    """`JOIN_SETTINGS` by the names that a version of Spark has."""
+    if build.MINORS.index(supported_minor(version)) >= build.MINORS.index("4.3"):
+        return JOIN_SETTINGS
+    return {name.replace(".allowKeysSubset", ".allowJoinKeysSubset"): value for name, value in JOIN_SETTINGS.items()}
 
 
 def _add_to_class_path(jvm: Any, jar: str) -> None:
