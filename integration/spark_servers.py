@@ -71,8 +71,7 @@ def connect_server(folder: Path, settings: Mapping[str, str], release: Path | No
     port = free_port()
     own = {"spark.connect.grpc.binding.address": "127.0.0.1", "spark.connect.grpc.binding.port": str(port)}
     command = _submit("org.apache.spark.sql.connect.service.SparkConnectServer", folder, {**own, **settings})
-    environment = {**environment_of(release), "SPARK_LOCAL_IP": "127.0.0.1"}
-    with _server(folder, "connect", command, **environment) as log:
+    with _server(folder, "connect", command, release, SPARK_LOCAL_IP="127.0.0.1") as log:
         _wait_for(log, f":{port}", port)
         yield f"sc://127.0.0.1:{port}"
 
@@ -116,17 +115,19 @@ def _submit(main_class: str, folder: Path, settings: Mapping[str, str]) -> list[
 
 
 @contextmanager
-def _server(folder: Path, name: str, command: list[str], **environment: str) -> Iterator[Path]:
+def _server(
+    folder: Path, name: str, command: list[str], release: Path | None = None, **settings: str
+) -> Iterator[Path]:
     """Runs one of Spark's programs, in a process group of its own; its log."""
     log = folder / f"{name}.log"
-    every = {**ENVIRONMENT, **environment}
+    environment = {**environment_of(release), **settings}
     with log.open("ab") as out:
         process = subprocess.Popen(
-            [str(Path(every["SPARK_HOME"]) / "bin" / command[0]), *command[1:]],
+            [str(Path(environment["SPARK_HOME"]) / "bin" / command[0]), *command[1:]],
             stdout=out,
             stderr=out,
             cwd=folder,
-            env=every,
+            env=environment,
             start_new_session=True,
         )
     try:

@@ -5,13 +5,13 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from integration.spark_servers import environment_of
 from integration.sparks import RELEASES, pyspark
 
 TREE = Path(__file__).parents[1]
@@ -39,13 +39,10 @@ def test_all_tests_of_the_connector(release: Path) -> None:
 
 
 def run_tests(release: Path, *arguments: str, tier: str) -> None:
-    environment = {name: value for name, value in os.environ.items() if name != "SPARK_HOME"}
-    environment |= {"PYTHONPATH": f"{release}{os.pathsep}{TREE}", "LANCE_TIER": tier, "SPARK_LOCAL_IP": "127.0.0.1"}
-    environment |= {"PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable}
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--maxfail=20", "--tb=short", "-rs", *arguments],
         cwd=TREE,
-        env=environment,
+        env={**environment_of(release), "LANCE_TIER": tier, "SPARK_LOCAL_IP": "127.0.0.1"},
         capture_output=True,
         text=True,
     )

@@ -52,7 +52,7 @@ _ANY_SCHEMA = ("ACCEPT_ANY_SCHEMA",)
 EVOLVES: tuple[str, ...] = ("AUTOMATIC_SCHEMA_EVOLUTION",) if SPARK >= (4, 1) else ()
 _COMPUTES: tuple[str, ...] = ("GENERATE_COLUMN_VALUES_ON_WRITE",) if SPARK >= (4, 3) else ()
 _FILLS_COLUMNS = SPARK < (4, 1)
-# After it has altered the target of a MERGE WITH SCHEMA EVOLUTION.
+# Spark 4.1 loads the target of a MERGE WITH SCHEMA EVOLUTION again, without write privileges, after it has altered it.
 _LOADS_EVOLVED_TO_READ = SPARK < (4, 2)
 _ALL_COLUMNS = ColumnOptions()
 _DESCRIBED, _BINARY = ColumnOptions(blob_handling=DESCRIPTIONS), ColumnOptions(blob_handling=BINARY)
