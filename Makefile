@@ -113,20 +113,20 @@ integration: $(VENV)/.dev ## slow tests against real stores and clusters
 bench: $(VENV)/.dev ## decode and encode throughput beside the reference library
 	$(BIN)/python -m benchmarks.decode
 
-compare: $(VENV)/.dev ## TPC-H, single queries and TPC-DS in Spark beside its Parquet; SCALE=1 (of TPC-H), draws docs/benchmark.svg
+compare: $(VENV)/.dev ## TPC-H, single queries and TPC-DS in Spark beside its Parquet; SCALE=1 (of TPC-H), draws docs/operate/benchmark.svg
 	$(BIN)/pip install --quiet --editable '.[bench]'
-	$(BIN)/python -m benchmarks.spark_compare --scale $${SCALE:-0.1} --plot docs/benchmark.svg
+	$(BIN)/python -m benchmarks.spark_compare --scale $${SCALE:-0.1} --plot docs/operate/benchmark.svg
 	$(BIN)/python -m benchmarks.tpcds --scale $${TPCDS_SCALE:-0.05}
 
 proto: $(VENV)/.dev ## regenerate lance_spark/_proto from proto/
 	$(BIN)/python proto/generate.py
 
 docs: $(VENV)/.dev ## write the generated parts of the pages in docs
-	$(BIN)/python docs/generate_protocol.py
-	$(BIN)/python docs/generate_format_support.py
-	$(BIN)/python docs/generate_types.py
-	$(BIN)/python docs/generate_caches.py
-	$(BIN)/python docs/generate_spark_versions.py
+	$(BIN)/python docs/generators/generate_protocol.py
+	$(BIN)/python docs/generators/generate_format_support.py
+	$(BIN)/python docs/generators/generate_types.py
+	$(BIN)/python docs/generators/generate_caches.py
+	$(BIN)/python docs/generators/generate_spark_versions.py
 
 clean:
 	rm -rf .venv .venv-* build dist .mypy_cache .ruff_cache .pytest_cache

@@ -1,7 +1,7 @@
 """Lance through the connector, Lance through the plug-in alone, and Spark's Parquet, side by side in one Spark.
 
     python -m benchmarks.spark_compare                          # TPC-H at 0.1, all cases
-    python -m benchmarks.spark_compare --scale 1 --plot docs/benchmark.svg --json run.json
+    python -m benchmarks.spark_compare --scale 1 --plot docs/operate/benchmark.svg --json run.json
     python -m benchmarks.spark_compare --only q1,q6 --rounds 9
 
 Formats take turns within a round, so that noise of the machine hits all of them; the first round warms up and is not

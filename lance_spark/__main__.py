@@ -1,4 +1,4 @@
-"""`python -m lance_spark`; see docs/command-line.md."""
+"""`python -m lance_spark`; see docs/reference/command-line.md."""
 
 import sys
 

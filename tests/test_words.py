@@ -1,4 +1,4 @@
-"""Words that `docs/glossary.md` replaced do not come back: in comments, docstrings, messages and pages."""
+"""Words that `docs/how-it-works/glossary.md` replaced do not come back: in comments, docstrings, messages and pages."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def files() -> list[str]:
         text=True,
         check=False,
     )
-    return [name for name in listed.stdout.split() if "_pb2" not in name and name != "docs/glossary.md"]
+    return [name for name in listed.stdout.split() if "_pb2" not in name and name != "docs/how-it-works/glossary.md"]
 
 
 @cache

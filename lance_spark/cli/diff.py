@@ -12,7 +12,7 @@ from lance_spark.table.dataset import Dataset
 
 
 def describe_diff(a: CommandTarget, b: CommandTarget) -> dict[str, Any]:
-    """Differences between versions a and b in schema, fragments and row counts; keys as in docs/command-line.md.
+    """Differences between versions a and b in schema, fragments, row counts; keys as in docs/reference/command-line.md.
 
     Raises:
         UnsupportedFeatureError: the table is partitioned.

@@ -34,7 +34,7 @@ _ENCODINGS_0_1 = {0: "none", 1: "plain", 2: "var_binary", 3: "dictionary", 4: "r
 
 
 def describe(target: CommandTarget, *, fragments: bool, pages: bool) -> dict[str, Any]:
-    """The document of a version; keys as in docs/command-line.md."""
+    """The document of a version; keys as in docs/reference/command-line.md."""
     document = _describe_table(target.dataset, fragments=fragments, pages=pages)
     document["uri"] = target.uri
     document["partitioning"] = _partitioning(target, fragments=fragments, pages=pages)
@@ -267,7 +267,7 @@ def _shown(value: object) -> str:
 
 
 def describe_columns(reader: DataFileReader) -> list[dict[str, Any]]:
-    """The columns of an open file with their pages; keys as in docs/command-line.md.
+    """The columns of an open file with their pages; keys as in docs/reference/command-line.md.
 
     Raises:
         CorruptFileError: the metadata contradicts the format.

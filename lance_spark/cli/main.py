@@ -152,7 +152,7 @@ def _diff(parsed: argparse.Namespace) -> int:
 
 
 def describe_versions(target: CommandTarget, limit: int | None) -> dict[str, Any]:
-    """The versions, oldest first; keys as in docs/command-line.md."""
+    """The versions, oldest first; keys as in docs/reference/command-line.md."""
     partitioned = target.partitioned
     versions = target.dataset.versions(limit) if partitioned is None else history(partitioned, limit)[::-1]
     return {
@@ -182,7 +182,7 @@ def version_rows(document: dict[str, Any]) -> list[list[object]]:
 
 
 def upgrade_target(target: CommandTarget, to: str, show: Callable[[str], None]) -> dict[str, Any]:
-    """Upgrades the newest version; keys as in docs/command-line.md.
+    """Upgrades the newest version; keys as in docs/reference/command-line.md.
 
     Args:
         show: shows how far the upgrade is.

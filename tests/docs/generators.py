@@ -1,4 +1,4 @@
-"""The scripts of `docs` that write parts of its pages."""
+"""The scripts of `docs/generators` that write parts of its pages."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 
-DOCS = Path(__file__).parents[2] / "docs"
+GENERATORS = Path(__file__).parents[2] / "docs" / "generators"
 
 
 def loaded(name: str) -> ModuleType:
     """The module of a script, which imports its neighbours by their names."""
-    sys.path.insert(0, str(DOCS))
+    sys.path.insert(0, str(GENERATORS))
     try:
         return import_module(name)
     finally:
-        sys.path.remove(str(DOCS))
+        sys.path.remove(str(GENERATORS))
 
 
 def renewed(text: str, script: str, part: str) -> str:

@@ -13,8 +13,14 @@ from lance_spark.spark.options.catalog import CatalogOptions
 from tests.docs.blocks import Block, blocks, run, statements
 
 ROOT = Path(__file__).parents[2]
-DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-LINKED = [*DOCUMENTS, *sorted((ROOT / "docs" / "design").glob("*.md")), ROOT / "CONTRIBUTING.md"]
+DESIGN = ROOT / "docs" / "design"
+PAGES = [path for path in sorted((ROOT / "docs").rglob("*.md")) if path.parent != DESIGN]
+DOCUMENTS = [ROOT / "README.md", *PAGES]
+LINKED = [*DOCUMENTS, *sorted(DESIGN.glob("*.md")), ROOT / "CONTRIBUTING.md"]
+
+
+def _name(document: Path) -> str:
+    return document.relative_to(ROOT).as_posix()
 
 
 @pytest.fixture
@@ -30,14 +36,12 @@ def empty_catalog(spark: SparkSession) -> Iterator[SparkSession]:
     spark.conf.set("spark.sql.catalog.lance.root", root)
 
 
-@pytest.mark.parametrize(
-    "document", [path for path in DOCUMENTS if blocks(path.read_text())], ids=lambda path: path.name
-)
+@pytest.mark.parametrize("document", [path for path in DOCUMENTS if blocks(path.read_text())], ids=_name)
 def test_blocks_run_and_print_what_is_shown(empty_catalog: SparkSession, tmp_path: Path, document: Path) -> None:
     run(document, document.read_text(), empty_catalog, tmp_path)
 
 
-@pytest.mark.parametrize("document", LINKED, ids=lambda path: path.name)
+@pytest.mark.parametrize("document", LINKED, ids=_name)
 def test_links_lead_somewhere(document: Path) -> None:
     links = re.findall(r"\]\(([^)#\s]+)[^)]*\)", document.read_text())
     missing = [link for link in links if "://" not in link and not (document.parent / link).exists()]

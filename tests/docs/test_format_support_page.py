@@ -1,4 +1,4 @@
-"""`docs/format-support.md` says what the code says, and names tests that exist."""
+"""`docs/reference/format-support.md` says what the code says, and names tests that exist."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`docs/protocol.md` lists every request of the connector, as the sources have it."""
+"""`docs/how-it-works/protocol.md` lists every request of the connector, as the sources have it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`docs/spark-versions.md` lists the features that have a test, and says which Spark has them."""
+"""`docs/reference/spark-versions.md` lists the features that have a test, and says which Spark has them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`docs/types.md` says what the conversions do."""
+"""`docs/reference/types.md` says what the conversions do."""
 
 from __future__ import annotations
 

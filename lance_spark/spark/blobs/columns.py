@@ -1,4 +1,4 @@
-"""Blob columns in Spark: as descriptions that name their data file, or as BINARY (docs/blobs.md).
+"""Blob columns in Spark: as descriptions that name their data file, or as BINARY (docs/guides/blobs.md).
 
 A description can be written back into its table: the writer then copies the bytes. BINARY is read in tasks, after the
 filters, and only if the column is selected.

@@ -67,7 +67,7 @@ def refuse_hadoop_names(names: Iterable[str]) -> None:
         renamed = _OF_SCHEMES.get(match[1], _AZURE)
         # Azure puts the account or the container behind the name.
         near = [ours for theirs, ours in renamed.items() if f"{match[2]}.".startswith(f"{theirs}.")]
-        instead = near[-1] if near else "one of the options storage.* in docs/options.md, or leave it out"
+        instead = near[-1] if near else "one of the options storage.* in docs/reference/options.md, or leave it out"
         raise InvalidInputError(
             f"option {name} is one of Hadoop, through which Lance tables are not read; write {instead}"
         )

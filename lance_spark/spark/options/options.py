@@ -46,7 +46,7 @@ BATCH_BYTES = 8 << 20
 
 @dataclass(frozen=True, slots=True)
 class ReadOptions:
-    """Options of a read (see docs/options.md)."""
+    """Options of a read (see docs/reference/options.md)."""
 
     path: str
     version: int | None = None
@@ -84,7 +84,7 @@ class ReadOptions:
 
 @dataclass(frozen=True, slots=True)
 class WriteOptions:
-    """Options of a write (see docs/options.md)."""
+    """Options of a write (see docs/reference/options.md)."""
 
     path: str
     branch: str | None = None
@@ -144,7 +144,7 @@ class WriteOptions:
         return EpochMark(self.txn_app_id, self.txn_version, self.txn_ignore_old, self.txn_planned)
 
     def log_without_effect(self) -> None:
-        """Logs which options were accepted and have no effect; see docs/options.md."""
+        """Logs which options were accepted and have no effect; see docs/reference/options.md."""
         _log_without_effect(self.without_effect, WITHOUT_EFFECT)
 
     def check_without_partitions(self) -> None:
@@ -255,7 +255,7 @@ def check_options_of_changes(options: Mapping[str, str]) -> None:
 
 
 def log_read_options_without_effect(names: Iterable[str]) -> None:
-    """Logs which read options have no effect in the connector; see docs/options.md."""
+    """Logs which read options have no effect in the connector; see docs/reference/options.md."""
     _log_without_effect(names, WITHOUT_EFFECT_IN_CONNECTOR)
 
 

@@ -190,7 +190,7 @@ class SinkOptions:
 
 @dataclass(frozen=True, slots=True)
 class SourceOptions:
-    """The options of a streaming read; docs/streaming.md has their meaning.
+    """The options of a streaming read; docs/guides/streaming.md has their meaning.
 
     Attributes:
         max_trigger_delay, poll_interval: seconds.

@@ -1,7 +1,7 @@
 """JSON columns of Lance: binary documents with the extension `lance.json`, in Spark VARIANT or STRING.
 
-The table property `lance.json_as`, or the option `json_as` of a read, says which (docs/types.md). The types decide what
-is converted: no other column is binary in the table and VARIANT or STRING in Spark.
+The table property `lance.json_as`, or the option `json_as` of a read, says which (docs/reference/types.md).
+The types decide what is converted: no other column is binary in the table and VARIANT or STRING in Spark.
 """
 
 from __future__ import annotations

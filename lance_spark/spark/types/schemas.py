@@ -1,4 +1,4 @@
-"""Maps between the Arrow types of a table and the types of Spark (the table is in docs/types.md).
+"""Maps between the Arrow types of a table and the types of Spark (the table is in docs/reference/types.md).
 
 Spark has no unsigned integers, half floats, dictionaries, fixed-size lists or units other than microseconds. Reads map
 them to the next type that holds their values; writes to an existing column map back, so that a column keeps its type

@@ -1,7 +1,7 @@
 """UUIDs: 16 bytes with the extension `arrow.uuid` in a table, in Spark BINARY or STRING.
 
-The table property `lance.uuid_as`, or the option `uuid_as` of a read, says which (docs/types.md). Texts have the
-canonical form, in lower case, so they have the order of the bytes.
+The table property `lance.uuid_as`, or the option `uuid_as` of a read, says which (docs/reference/types.md).
+Texts have the canonical form, in lower case, so they have the order of the bytes.
 """
 
 from __future__ import annotations

@@ -141,6 +141,6 @@ def test_known_settings_are_those_of_the_jvm_and_of_the_pages() -> None:
     package = Path(lance_spark.__file__).parent
     pattern = re.compile(r"spark\.sql\.lance\.([a-zA-Z]+(?:\.[a-zA-Z]+)*)")
     java = {name for file in package.rglob("*.java") for name in pattern.findall(file.read_text())}
-    pages = {name for file in (package.parent / "docs").glob("*.md") for name in pattern.findall(file.read_text())}
+    pages = {name for file in (package.parent / "docs").rglob("*.md") for name in pattern.findall(file.read_text())}
     assert java == SETTINGS
     assert pages == SETTINGS

@@ -70,7 +70,7 @@ def test_every_option(tables: Tables, group: str, name: str) -> None:
 
 def test_the_registries_and_the_documentation_know_the_same() -> None:
     assert set(CHECKS) == {(group, name) for group, names in KNOWN.items() for name in names}
-    text = (Path(__file__).parents[3] / "docs" / "options.md").read_text().lower()
+    text = (Path(__file__).parents[3] / "docs" / "reference" / "options.md").read_text().lower()
     for group in ("read", "write", "catalog", "property"):
         for name in KNOWN[group]:
             assert re.search(rf"[`.]{re.escape(name)}`", text), (group, name)
@@ -107,7 +107,7 @@ def test_options_without_effect_are_logged(caplog: pytest.LogCaptureFixture) -> 
 
 
 def test_options_of_the_other_connector_that_are_taken() -> None:
-    """As docs/options.md and README.md promise to its users."""
+    """As docs/reference/options.md and README.md promise to its users."""
     taken = {"batch_size", "topn_push_down", "version", "max_row_per_file", "max_rows_per_group"}
     taken |= {"data_storage_version", "enable_stable_row_ids", "use_large_var_types", "use_queued_write_buffer"}
     assert taken | {"queue_depth", "max_bytes_per_file"} <= KNOWN["read"] | KNOWN["write"]

@@ -1,4 +1,4 @@
-"""Each feature of the connector once, with every minor version of Spark: docs/spark-versions.md lists these tests."""
+"""Each feature of the connector once, with every minor of Spark; docs/reference/spark-versions.md lists these tests."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Writes the table of `docs/spark-versions.md` from the tests of features.
+"""Writes the table of `docs/reference/spark-versions.md` from the tests of features.
 
-`python docs/generate_spark_versions.py` writes; with `--check` it fails if the page is out of date.
+`python docs/generators/generate_spark_versions.py` writes; with `--check` it fails if the page is out of date.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from pathlib import Path
 
 from generated_page import main
 
-ROOT = Path(__file__).parent.parent
-PAGE = ROOT / "docs" / "spark-versions.md"
+ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "docs" / "reference" / "spark-versions.md"
 
 sys.path.insert(0, str(ROOT))
 

@@ -1,6 +1,6 @@
-"""Writes the tables of `docs/types.md` from the conversions of `lance_spark.spark.types.schemas`.
+"""Writes the tables of `docs/reference/types.md` from the conversions of `lance_spark.spark.types.schemas`.
 
-`python docs/generate_types.py` writes; with `--check` it fails if the page is out of date.
+`python docs/generators/generate_types.py` writes; with `--check` it fails if the page is out of date.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from lance_spark.errors import UnsupportedFeatureError
 from lance_spark.schema.extension import EXTENSION_NAME, storage
 from lance_spark.spark.types.schemas import to_spark_schema, written_schema
 
-PAGE = Path(__file__).parent / "types.md"
+PAGE = Path(__file__).parents[1] / "reference" / "types.md"
 
 _READ: tuple[tuple[pa.DataType, str], ...] = (
     (pa.null(), ""),

@@ -1,6 +1,6 @@
 """Writes the tables of `docs/design/041-process-wide-caches.md` from the code.
 
-`python docs/generate_caches.py` writes; with `--check` it fails if the page is out of date.
+`python docs/generators/generate_caches.py` writes; with `--check` it fails if the page is out of date.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pathlib import Path
 
 from generated_page import main
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "lance_spark"
 PAGE = ROOT / "docs" / "design" / "041-process-wide-caches.md"
 

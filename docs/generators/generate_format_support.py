@@ -1,6 +1,6 @@
-"""Writes the tables of `docs/format-support.md` from the registered encodings, layouts and file versions.
+"""Writes the tables of `docs/reference/format-support.md` from the registered encodings, layouts and file versions.
 
-`python docs/generate_format_support.py` writes; with `--check` it fails if the page is out of date.
+`python docs/generators/generate_format_support.py` writes; with `--check` it fails if the page is out of date.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from lance_spark.layouts.field_readers import field_reader
 from lance_spark.layouts.registry import known_layouts
 from lance_spark.layouts.v2_0.registry import known_array_encodings
 
-ROOT = Path(__file__).parent.parent
-PAGE = ROOT / "docs" / "format-support.md"
+ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "docs" / "reference" / "format-support.md"
 
 _ROLES: tuple[tuple[str, type[CompressiveEncoding], str], ...] = (
     ("mini-block values", MiniBlockEncoding, "encode_mini_blocks"),

@@ -1,6 +1,6 @@
-"""Writes the table of requests into `docs/protocol.md`, from the Python handlers and the Java sources that call them.
+"""Writes the table of requests into `docs/how-it-works/protocol.md`, from Python handlers and the Java sources.
 
-`python docs/generate_protocol.py` writes; with `--check` it fails if the page is out of date.
+`python docs/generators/generate_protocol.py` writes; with `--check` it fails if the page is out of date.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from generated_page import main
 
 from lance_spark.spark.connector.channel.registry import Reply, known_operations
 
-ROOT = Path(__file__).parent.parent
-PAGE = ROOT / "docs" / "protocol.md"
+ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "docs" / "how-it-works" / "protocol.md"
 JAVA = ROOT / "lance_spark" / "spark" / "jvm" / "io"
 
 _METHOD = re.compile(r"^  (?! |@|return )(?:[\w<>\[\],?.]+ )*(\w+)\(")
