@@ -116,6 +116,7 @@ def test_dataframe_and_stream_with_value_that_is_too_long(spark: SparkSession, t
     assert rows(spark, table) == before
 
 
+@pytest.mark.since("4.1", "SELECT ... FROM STREAM")
 @pytest.mark.slow
 def test_streams_read_strings(spark: SparkSession, table: str, tmp_path: Path) -> None:
     row = {"k": 1, "c": "ab   ", "v": "abc", "s": {"x": "xy", "y": 1}, "a": ["a "], "m": {"k": "v"}}
@@ -129,12 +130,22 @@ def test_streams_read_strings(spark: SparkSession, table: str, tmp_path: Path) -
         assert [one.asDict(recursive=True) for one in found] == [row]
 
 
-@pytest.mark.since("4.1", "DELETE by a CHAR column")
 def test_trailing_spaces_beyond_the_length_are_cut(spark: SparkSession, table: str) -> None:
     spark.sql(f"INSERT INTO {table} (k, v, c) VALUES (7, 'a    ', 'b')")
     assert [(row["v"], row["c"]) for row in rows(spark, table) if row["k"] == 7] == [("a  ", "b    ")]
     spark.sql(f"DELETE FROM {table} WHERE c = 'b'")
     assert 7 not in [row["k"] for row in rows(spark, table)]
+
+
+def test_merge_that_only_inserts_pads_and_checks_lengths(spark: SparkSession, table: str) -> None:
+    merge = f"MERGE INTO {table} t USING (SELECT {{}} AS k, {{}} AS c, 'x' AS v) s ON t.k = s.k WHEN NOT MATCHED THEN "
+    spark.sql(merge.format(8, "'m'") + "INSERT (k, c, v) VALUES (s.k, s.c, s.v)")
+    spark.sql(merge.format(8, "'n'") + "INSERT (k, c, v) VALUES (s.k, s.c, s.v)")
+    with pytest.raises(PySparkException, match="EXCEED_LIMIT_LENGTH"):
+        spark.sql(merge.format(9, "'too long'") + "INSERT (k, c) VALUES (s.k, s.c)")
+    assert [(row["c"], row["v"]) for row in rows(spark, table) if row["k"] in (8, 9)] == [("m    ", "x")]
+    spark.sql(f"DELETE FROM {table} AS t WHERE EXISTS (SELECT 1 FROM {table} AS o WHERE o.c = t.c AND o.c = 'm')")
+    assert 8 not in [row["k"] for row in rows(spark, table)]
 
 
 @pytest.mark.slow

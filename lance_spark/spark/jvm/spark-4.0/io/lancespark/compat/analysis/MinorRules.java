@@ -1,5 +1,6 @@
 package io.lancespark.compat.analysis;
 
+import io.lancespark.compat.Catalyst;
 import org.apache.spark.sql.SparkSessionExtensions;
 
 /** The analyzer's rules that only some versions of Spark need, or have the nodes for. */
@@ -8,5 +9,6 @@ public final class MinorRules {
 
   public static void inject(SparkSessionExtensions extensions) {
     LanceTableOptions.inject(extensions);
+    extensions.injectPostHocResolutionRule(Catalyst.rule(LanceCharTargets::new));
   }
 }
