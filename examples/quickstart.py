@@ -6,14 +6,14 @@ With the connector's jar, which a JDK builds, the table is one of Spark SQL too;
 
 from __future__ import annotations
 
+import io
 import os
-import struct
 import sys
 import tempfile
-import zlib
 from pathlib import Path
 
 import numpy as np
+from PIL import Image
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as T
 from sklearn.datasets import load_digits
@@ -31,15 +31,10 @@ SCHEMA = T.StructType(
 
 
 def png(picture: np.ndarray) -> bytes:
-    """An 8-bit grey picture as a PNG file."""
-
-    def chunk(kind: bytes, data: bytes) -> bytes:
-        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
-
-    height, width = picture.shape
-    rows = b"".join(b"\0" + row.tobytes() for row in picture.astype(np.uint8))
-    header = struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0)
-    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b"")
+    """An 8-bit gray picture as a PNG file."""
+    file = io.BytesIO()
+    Image.fromarray(picture.astype(np.uint8)).save(file, "PNG")
+    return file.getvalue()
 
 
 def digits(spark: SparkSession, start: int, stop: int) -> DataFrame:

@@ -1,9 +1,9 @@
 """How many of the nearest pictures an index finds, against the time that a search takes.
 
-Run ``python examples/recall_curves.py [folder]``. Needs scikit-learn, which brings the pictures: handwritten digits,
-each also moved by one pixel in all directions. If the package ``lance`` of the reference library is installed, it
-searches the same table with the same index. The curves are drawn into ``recall.svg`` of the folder, a point for each
-number of partitions that are searched.
+Run ``python examples/recall_curves.py [folder]``. Needs matplotlib, and scikit-learn, which brings the pictures:
+handwritten digits, each also moved by one pixel in all directions. If the package ``lance`` of the reference library is
+installed, it searches the same table with the same index. The curves are drawn into ``recall.svg`` of the folder, a
+point for each number of partitions that are searched.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import matplotlib.pyplot as plt
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
@@ -25,8 +26,6 @@ import lance_spark
 
 K, NUM_QUERIES = 10, 50
 PARTITIONS = [1, 2, 4, 8, 16, 32]
-COLORS = {"lance_spark": "#1f77b4", "reference": "#d62728"}
-WIDTH, HEIGHT, MARGIN = 560, 360, 56
 
 Search = Callable[[npt.NDArray[np.float32], int], list[int]]
 Curve = list[tuple[float, float]]
@@ -78,37 +77,14 @@ def curve(search: Search, queries: npt.NDArray[np.float32], near: list[set[int]]
     return points
 
 
-def drawn(curves: dict[str, Curve]) -> str:
-    """The curves as an SVG picture: milliseconds to the right, recall upwards."""
-    longest = max(time for points in curves.values() for time, _ in points) * 1.05
-    least = min(recall for points in curves.values() for _, recall in points) * 0.98
-    text = '<text x="{:.0f}" y="{:.0f}" font-size="12" font-family="sans-serif"{}>{}</text>'
-
-    def place(milliseconds: float, recall: float) -> tuple[float, float]:
-        right = MARGIN + milliseconds / longest * (WIDTH - 2 * MARGIN)
-        return right, HEIGHT - MARGIN - (recall - least) / (1.0 - least) * (HEIGHT - 2 * MARGIN)
-
-    bottom, corner = HEIGHT - MARGIN, WIDTH - MARGIN
-    parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{HEIGHT}">',
-        f'<rect width="{WIDTH}" height="{HEIGHT}" fill="white"/>',
-        f'<path d="M{MARGIN} {MARGIN} V{bottom} H{corner}" fill="none" stroke="black"/>',
-        text.format(MARGIN, MARGIN - 12, "", f"recall@{K}"),
-        text.format(corner, bottom + 32, ' text-anchor="end"', "milliseconds of a search"),
-    ]
-    for share in (0.0, 0.5, 1.0):
-        recall, milliseconds = least + share * (1 - least), share * longest
-        parts.append(text.format(MARGIN - 6, place(0, recall)[1] + 4, ' text-anchor="end"', f"{recall:.2f}"))
-        parts.append(
-            text.format(place(milliseconds, 1)[0], bottom + 16, ' text-anchor="middle"', f"{milliseconds:.1f}")
-        )
-    for number, (name, points) in enumerate(curves.items()):
-        where = [place(*point) for point in points]
-        line = " ".join(f"{x:.1f},{y:.1f}" for x, y in where)
-        parts.append(f'<polyline points="{line}" fill="none" stroke="{COLORS[name]}" stroke-width="2"/>')
-        parts += [f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3" fill="{COLORS[name]}"/>' for x, y in where]
-        parts.append(text.format(corner, bottom - 40 + 16 * number, f' fill="{COLORS[name]}" text-anchor="end"', name))
-    return "\n".join([*parts, "</svg>\n"])
+def draw(curves: dict[str, Curve], path: Path) -> None:
+    """Draws the curves into the SVG file at `path`: milliseconds to the right, recall upwards."""
+    figure, axes = plt.subplots(figsize=(6, 4), layout="constrained")
+    for name, points in curves.items():
+        axes.plot(*zip(*points, strict=True), marker="o", label=name, gid=name)
+    axes.set(xlabel="milliseconds of a search", ylabel=f"recall@{K}", xlim=(0, None))
+    axes.legend()
+    figure.savefig(path)
 
 
 def main(folder: Path) -> None:
@@ -126,7 +102,7 @@ def main(folder: Path) -> None:
     for name, points in curves.items():
         for partitions, (milliseconds, recall) in zip(PARTITIONS, points, strict=True):
             print(f"{name}: {partitions} of 64 partitions, recall {recall:.3f}, {milliseconds:.2f} ms")
-    (folder / "recall.svg").write_text(drawn(curves))
+    draw(curves, folder / "recall.svg")
     print("plot:", folder / "recall.svg")
 
 

@@ -1,22 +1,23 @@
 """Pictures of handwritten digits found by likeness, by words, and by both, in a Lance table without Spark.
 
-Run ``python examples/search_images.py [folder]``. Needs scikit-learn, which brings the pictures. The vector of a
-picture is its first principal components. The hits are drawn into ``hits.png`` of the folder: each row begins with the
-picture that is searched, and its nearest pictures follow.
+Run ``python examples/search_images.py [folder]``. Needs scikit-learn, which brings the pictures, Pillow and matplotlib.
+The vector of a picture is its first principal components. The hits are drawn into ``hits.png`` of the folder: each row
+begins with the picture that is searched, and its nearest pictures follow.
 """
 
 from __future__ import annotations
 
-import struct
+import io
 import sys
 import tempfile
-import zlib
 from pathlib import Path
 from typing import Any
 
+import matplotlib.pyplot as plt
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+from PIL import Image
 from sklearn.datasets import load_digits
 from sklearn.decomposition import PCA
 
@@ -24,31 +25,27 @@ import lance_spark
 
 WORDS = ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"]
 DIMENSION = 16
-NUM_QUERIES, NUM_DRAWN, K, SCALE = 200, 10, 9, 4
+NUM_QUERIES, NUM_DRAWN, K = 200, 10, 9
 
 
 def png(picture: npt.NDArray[np.uint8]) -> bytes:
-    """An 8-bit grey picture as a PNG file."""
-
-    def chunk(kind: bytes, data: bytes) -> bytes:
-        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
-
-    height, width = picture.shape
-    rows = b"".join(b"\0" + row.tobytes() for row in picture)
-    header = struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0)
-    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b"")
+    """An 8-bit gray picture as a PNG file."""
+    file = io.BytesIO()
+    Image.fromarray(picture).save(file, "PNG")
+    return file.getvalue()
 
 
-def plot(pictures: npt.NDArray[np.uint8], rows: list[list[int]]) -> bytes:
-    """Pictures in rows, the first of each row set apart, as a PNG file."""
-    size = pictures.shape[1] * SCALE + SCALE
-    canvas = np.full((len(rows) * size, len(rows[0]) * size + size // 2), 255, np.uint8)
-    for top, row in enumerate(rows):
-        for place, number in enumerate(row):
-            left = place * size + (size // 2 if place else 0)
-            shown = 255 - np.kron(pictures[number], np.ones((SCALE, SCALE), np.uint8))
-            canvas[top * size : top * size + len(shown), left : left + len(shown)] = shown
-    return png(canvas)
+def draw(pictures: npt.NDArray[np.uint8], rows: list[list[int]], path: Path) -> None:
+    """Draws pictures in rows, the first of each row set apart, into the PNG file at `path`."""
+    widths = [1, 0.5] + [1] * (len(rows[0]) - 1)
+    grid = {"width_ratios": widths, "left": 0.01, "right": 0.99, "bottom": 0.01, "top": 0.99}
+    figure, places = plt.subplots(len(rows), len(widths), figsize=(5, 5), gridspec_kw=grid)
+    for axes in places.flat:
+        axes.set_axis_off()
+    for row, numbers in zip(places, rows, strict=True):
+        for axes, number in zip(np.delete(row, 1), numbers, strict=True):
+            axes.imshow(pictures[number], cmap="gray_r")
+    figure.savefig(path, dpi=80)
 
 
 def written(folder: Path, digits: Any, pictures: npt.NDArray[np.uint8]) -> lance_spark.Dataset:
@@ -85,7 +82,7 @@ def main(folder: Path) -> None:
     both = dataset.hybrid_search("vector", vectors[nine], "seven", 3, columns=["id", "word"], candidates=200)
     print("by both:", both["word"].to_pylist())
 
-    (folder / "hits.png").write_bytes(plot(pictures, hits[:NUM_DRAWN]))
+    draw(pictures, hits[:NUM_DRAWN], folder / "hits.png")
     print("plot:", folder / "hits.png")
 
 
