@@ -15,7 +15,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # Ends a process that is in a native call for 15 minutes, where the timeout of a test cannot interrupt it.
 STUCK := -o faulthandler_timeout=900 -o faulthandler_exit_on_timeout=true
 
-.PHONY: help quickstart jar test check test-engine test-connector test-docs durations bare wheel soak fuzz mutants lint integration bench compare proto docs clean
+.PHONY: help quickstart jar test check test-engine test-connector test-docs durations bare wheel soak fuzz mutants lint integration bench compare proto docs pages clean
 help:
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
 
@@ -121,12 +121,19 @@ compare: $(VENV)/.dev ## TPC-H, single queries and TPC-DS in Spark beside its Pa
 proto: $(VENV)/.dev ## regenerate lance_spark/_proto from proto/
 	$(BIN)/python proto/generate.py
 
-docs: $(VENV)/.dev ## write the generated parts of the pages in docs
+docs: $(VENV)/.dev ## the site, in build/site; a warning is an error
+	$(BIN)/python docs/generators/site.py
+
+pages: $(VENV)/.dev ## write the generated parts of the pages in docs
 	$(BIN)/python docs/generators/generate_protocol.py
 	$(BIN)/python docs/generators/generate_format_support.py
 	$(BIN)/python docs/generators/generate_types.py
 	$(BIN)/python docs/generators/generate_caches.py
 	$(BIN)/python docs/generators/generate_spark_versions.py
+	$(BIN)/python docs/generators/generate_errors.py
+	$(BIN)/python docs/generators/generate_procedures.py
+	$(BIN)/python docs/generators/generate_functions.py
+	$(BIN)/python docs/generators/generate_python_api.py
 
 clean:
 	rm -rf .venv .venv-* build dist .mypy_cache .ruff_cache .pytest_cache

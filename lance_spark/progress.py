@@ -36,9 +36,13 @@ class Drawn(Protocol):
 
 
 def set_progress(enabled: bool) -> None:
-    """Whether long operations of this process show progress bars. Without this call they do where somebody can see
-    them: on terminals and in notebooks, not in logs nor in CI; the environment variable ``LANCE_SPARK_PROGRESS=0``
-    turns them off too.
+    """Turns the progress bars of long operations of this process on or off.
+
+    Without this call they are shown where somebody can see them: on terminals and in notebooks, not in logs nor in CI.
+    The environment variable ``LANCE_SPARK_PROGRESS=0`` turns them off too.
+
+    Args:
+        enabled: whether bars are shown.
     """
     global _enabled
     _enabled = enabled

@@ -215,8 +215,9 @@ class PartitionedDataset(
     def update_config(self, entries: Mapping[str, str | None]) -> Self:
         """The version in which the table has these properties; None removes one.
 
-        Raises: `InvalidInputError` for a property that describes columns, partitions or files, and as
-            `Dataset.update_config`.
+        Raises:
+            InvalidInputError: a property that describes columns, partitions or files; and other errors as
+                `Dataset.update_config`.
         """
         check_known(entries, self.properties)
         check_zone_columns(self.lance_schema, entries.get(AUTO_ZONEMAP))
@@ -457,6 +458,7 @@ def open_table(
         branch: the branch of the version; None is the main one.
         timestamp: the newest version committed at or before this time: a datetime, `pandas.Timestamp` or
             `numpy.datetime64`; without a zone it is local time, and a date is its first moment.
+        storage_options: credentials and endpoint of the store, such as ``{"aws_region": "eu-west-1"}``.
 
     Raises:
         NotFoundError: no such table, version, tag or branch.

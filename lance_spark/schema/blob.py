@@ -206,6 +206,8 @@ def blob_field(
     """The Arrow field of a blob column, for the schema of rows whose column has plain binary values.
 
     Args:
+        name: of the column.
+        nullable: whether values can be null.
         inline_size_threshold: values of up to this many bytes lie inside of the data file (64 KiB if None).
         dedicated_size_threshold: larger ones have a sidecar of their own (4 MiB if None).
         pack_file_size_threshold: the size of a sidecar that several values share (1 GiB if None).

@@ -126,8 +126,10 @@ def write_dataset(
         mode: "create" (the table must not exist), "append" or "overwrite" (both create it if necessary).
         schema: the types of plain Python values, and for an iterable that may be empty.
         file_format_version: "2.0", "2.1" or "2.2"; None is that of the table, or 2.2 for a new one.
-        max_rows_per_file, max_bytes_per_file: when to start a new data file, and fragment.
+        max_rows_per_file: the rows after which a new data file, and fragment, begins, 1,048,576 by default.
+        max_bytes_per_file: the bytes after which one begins, 90 GiB by default.
         branch: the branch to write to; None is the main one.
+        storage_options: credentials and endpoint of the store, such as ``{"aws_region": "eu-west-1"}``.
         enable_stable_row_ids: assigns row ids to the rows of a new table that survive updates and compaction.
         commit_message: stored with the version.
         transaction_properties: stored with the version.

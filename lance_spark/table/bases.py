@@ -39,8 +39,10 @@ class BasePath:
     """One base path of a table.
 
     Attributes:
+        id: its number, by which files name it; with 0 the table assigns one.
         path: an absolute path or a URI.
         is_dataset_root: files are in `data/`, `_deletions/` below the path, not in the path itself.
+        name: by which writes choose it; None if it has none.
     """
 
     id: BaseId

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import wraps
+from inspect import getdoc
 from typing import Any, TypeVar
 
 from lance_spark.errors import InvalidInputError, UnsupportedFeatureError
@@ -173,6 +174,7 @@ def _translating(function: _Function, name: str) -> _Function:
             return function(*args, **arguments)
         return function(*args, **_translated(name, arguments, renamed, refused))
 
+    call.__doc__ = getdoc(function)  # A method that overrides another one has that one's.
     return call  # type: ignore[return-value]
 
 

@@ -41,8 +41,9 @@ class ReferenceVerbs(RowVerbs, ColumnVerbs, CleanupVerbs, TagVerbs):
         """The table with new rows.
 
         Args:
+            data: rows as `lance_spark.write` takes them.
             mode: "append", or "overwrite" for these rows alone.
-            options: of `append` or `overwrite`, which say what is raised, too.
+            options: of `append` or `overwrite`, whose errors are raised too.
         """
         if mode not in _WRITES:
             raise InvalidInputError(f"mode {mode!r} is not known; there are {' and '.join(_WRITES)}")

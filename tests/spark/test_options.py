@@ -166,7 +166,7 @@ def test_options_travel_to_tasks() -> None:
 def test_every_option_is_documented() -> None:
     """Names in docs/reference/options.md and in the parser are the same."""
     text = (Path(__file__).parents[2] / "docs" / "reference" / "options.md").read_text()
-    reads, writes = text.split("## Write")
+    reads, writes = text.split("\n## Write\n")
     for part, parse_options in ((reads, read), (writes, write)):
         names = set(re.findall(r"`([a-zA-Z_]+)`", "\n".join(re.findall(r"^\|([^|]*)\|", part, re.MULTILINE))))
         assert names

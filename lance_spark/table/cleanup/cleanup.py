@@ -102,6 +102,7 @@ class CleanupStats:
 
     Attributes:
         versions: the numbers of the versions.
+        data_files, deletion_files, index_files, transaction_files: the numbers of files of these kinds.
         staged_files: files that killed writers never published.
         bytes_removed: of manifests and files together, as far as sizes are known.
     """

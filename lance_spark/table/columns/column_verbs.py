@@ -173,11 +173,10 @@ class ColumnVerbs(ABC):
 
     @abstractmethod
     def drop_check(self, name: str) -> Self:
-        """The version without a CHECK constraint.
+        """The version without a CHECK constraint. Other errors as `add_check`.
 
         Raises:
             NotFoundError: there is no such constraint.
-            Others as `add_check`.
         """
 
     @abstractmethod

@@ -63,11 +63,11 @@ class CleanupVerbs(ABC):
         error_if_tagged_old_versions: bool = True,
         dry_run: bool = False,
     ) -> CleanupStats:
-        """Removes old versions of this branch and the files that no version names any more; what was removed.
+        """Removes old versions of this branch and the files that no version names any more; returns what was removed.
 
         The newest version, this one and those after it stay, and so do versions that have a tag or that branches began
         at. Files that no version ever named may belong to a writer that is still at work: they are removed when
-        they are seven days old. Shallow clones elsewhere are not known here; tag the version that one was made from.
+        they are seven days old. Clones that other libraries made are not known here; tag the version that one has.
 
         Of a partitioned table versions are those of `__manifest`; files are counted of that and of all partitions.
 
@@ -90,10 +90,10 @@ class CleanupVerbs(ABC):
 
     @abstractmethod
     def remove_orphans(self, older_than: timedelta = SAFETY_WINDOW, *, dry_run: bool = False) -> CleanupStats:
-        """Removes files that no version names, as killed writers leave them, and that are old; what was removed.
+        """Removes old files that no version names, which killed writers have left; returns what was removed.
 
         Args:
-            older_than: how old; a writer that has been at work for longer would lose its files.
+            older_than: how old, 7 days by default; a writer that has been at work for longer would lose its files.
             dry_run: only reports what would be removed.
 
         Raises: as `cleanup`.

@@ -117,7 +117,12 @@ class ExchangeVerbs(ReadVerbs):
         return frame
 
     def head(self, num_rows: int = 5, columns: ReadColumns | None = None) -> pa.Table:
-        """The first rows in the order of the table; all if it has fewer. Errors as `to_table`."""
+        """The first rows in the order of the table; all if it has fewer. Errors as `to_table`.
+
+        Args:
+            num_rows: the number of rows.
+            columns: as in `scan`.
+        """
         return self.to_table(columns, limit=num_rows)
 
     def sample(
@@ -126,6 +131,8 @@ class ExchangeVerbs(ReadVerbs):
         """Rows drawn at random, none of them twice; all if the table has fewer.
 
         Args:
+            num_rows: the number of rows.
+            columns: as in `take`.
             seed: the same rows for the same version; None for others each time.
             in_order: in the order of the table instead of a random one.
 

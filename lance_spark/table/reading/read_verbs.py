@@ -337,7 +337,12 @@ class ReadVerbs(ABC):
         """The number of rows; without a filter from metadata alone, if that has the numbers.
 
         Args:
+            filter: a condition as after WHERE; only rows for which it is true count.
             use_scalar_index: whether the table's scalar indexes may answer. The number is the same.
+
+        Raises:
+            NotFoundError: the filter names a column that the table does not have.
+            InvalidInputError: the filter is invalid, or fails on a value.
         """
         _, parts = self._planned([], filter)
         candidates = _candidates(parts, use_scalar_index=use_scalar_index)
@@ -353,6 +358,7 @@ class ReadVerbs(ABC):
         """The rows at some positions (deleted rows not counted), in the order asked for, twice if asked twice.
 
         Args:
+            indices: the positions, counted from 0.
             columns: as in `scan`, but dotted paths give structs with the fields that are named, and a column that is
                 named twice is in the result once.
             blob_handling, allow_external_blobs: as in `scan`.

@@ -127,7 +127,8 @@ class RowVerbs(ABC):
         Args:
             data: rows as `lance_spark.write` takes them. A nullable column that they lack is null.
             schema: the types of plain Python values, and for an iterable that may be empty; `schema` of the table fits.
-            max_rows_per_file, max_bytes_per_file: when to start a new data file.
+            max_rows_per_file: the rows after which a new data file begins, 1,048,576 by default.
+            max_bytes_per_file: the bytes after which one begins, 90 GiB by default.
             commit_message, transaction_properties: stored with the version.
             auto_zonemap: columns with commas between them, or "*", that get zone maps; None is what the property
                 `lance.auto_zonemap` of the table says.
@@ -186,6 +187,8 @@ class RowVerbs(ABC):
     ) -> Self:
         """The table with the rows of `data` in place of those for which `filter` is true, as one version.
 
+        Other arguments and errors as `append`.
+
         Args:
             filter: a condition as after WHERE; it must be true for each row of `data`.
 
@@ -195,7 +198,6 @@ class RowVerbs(ABC):
             CommitConflictError: other writers were always first, or have changed the columns, or of a partitioned table
                 the partitions that get rows. If they have changed rows that are replaced, these are searched again in
                 the newest version, 10 times at most. Nothing was changed.
-            Others as `append`.
         """
         condition = condition_of(filter, to_match_all="use overwrite")
         limits = FileLimits(max_rows_per_file, max_bytes_per_file)

@@ -2,7 +2,7 @@
 
 They are entries of the config of a table, and among the properties of a partitioned one. Names under `lance.` are the
 format's, so a name that nobody knows is a mistake: it would be kept and have no effect. What is in a table already
-stays, whoever has set it. `docs/reference/options.md` lists the same names.
+stays, whoever has set it. `docs/reference/properties.md` lists the same names.
 """
 
 from __future__ import annotations

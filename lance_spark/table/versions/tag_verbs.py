@@ -226,6 +226,10 @@ class TagVerbs(ABC):
 
         A clean-up keeps a version with a tag, of a partitioned table with all of its partitions.
 
+        Args:
+            name: of the tag.
+            version: the number of the version.
+
         Raises:
             NotFoundError: there is no such version.
             InvalidInputError: the tag exists, or the name is not valid for a tag, or reserved for restores.

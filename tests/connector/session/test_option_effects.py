@@ -70,15 +70,17 @@ def test_every_option(tables: Tables, group: str, name: str) -> None:
 
 def test_the_registries_and_the_documentation_know_the_same() -> None:
     assert set(CHECKS) == {(group, name) for group, names in KNOWN.items() for name in names}
-    text = (Path(__file__).parents[3] / "docs" / "reference" / "options.md").read_text().lower()
-    for group in ("read", "write", "catalog", "property"):
+    folder = Path(__file__).parents[3] / "docs" / "reference"
+    options_page, properties_page = ((folder / name).read_text().lower() for name in ("options.md", "properties.md"))
+    pages = {"read": options_page, "write": options_page, "catalog": properties_page, "property": properties_page}
+    for group, page in pages.items():
         for name in KNOWN[group]:
-            assert re.search(rf"[`.]{re.escape(name)}`", text), (group, name)
+            assert re.search(rf"[`.]{re.escape(name)}`", page), (group, name)
     for suffix in KNOWN["column"]:
-        assert f".{suffix.rpartition('.')[2]}`" in text, suffix
-    listed = re.findall(r"^\| `(lance\.[a-z_.]+)` \|", text, re.MULTILINE)
+        assert f".{suffix.rpartition('.')[2]}`" in options_page, suffix
+    listed = re.findall(r"^\| `(lance\.[a-z_.]+)` \|", properties_page, re.MULTILINE)
     assert sorted(listed) == sorted(KNOWN_PROPERTIES)
-    without = [line for line in text.splitlines() if "without effect" in line]
+    without = [line for line in options_page.splitlines() if "without effect" in line]
     for name in (*known.WITHOUT_EFFECT, *known.WITHOUT_EFFECT_IN_CONNECTOR):
         assert any(f"`{name}`" in line for line in without), name
 

@@ -145,7 +145,7 @@ def test_setting_that_is_neither_true_nor_false(spark: SparkSession, uri: str, n
 
 
 def test_settings_are_documented() -> None:
-    page = (Path(__file__).parents[3] / "docs" / "reference" / "options.md").read_text()
+    page = (Path(__file__).parents[3] / "docs" / "reference" / "settings.md").read_text()
     for name in (
         *SWITCHES,
         "inlineBytes",

@@ -55,7 +55,7 @@ class Session:
         parallelism: tasks that the cluster runs at a time.
         inline_bytes: how small a read is that the planner does by itself, as the user has written it.
         top_n, aggregates, selectivity: whether scans do what the settings of these names say, as the user has written
-            it (docs/reference/options.md); None if it is not set.
+            it (docs/reference/settings.md); None if it is not set.
         use_scalar_index: whether scans ask indexes, as the user has written it.
         vector_search_approximate: whether vector indexes may answer ORDER BY with LIMIT, as the user has written it.
         vector_search_inline_bytes: bytes of vectors that the planner compares by itself, as the user has written it.
