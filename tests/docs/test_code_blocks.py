@@ -13,6 +13,7 @@ from lance_spark.spark.options.catalog import CatalogOptions
 from tests.docs.blocks import Block, blocks, run, statements
 
 ROOT = Path(__file__).parents[2]
+SETTINGS = ROOT / "docs" / "reference" / "plug-in-and-connector.md"
 DESIGN = ROOT / "docs" / "design"
 PAGES = [path for path in sorted((ROOT / "docs").rglob("*.md")) if path.parent != DESIGN]
 DOCUMENTS = [ROOT / "README.md", *PAGES]
@@ -55,7 +56,7 @@ def test_settings_are_known() -> None:
     prefix = "spark.sql.catalog.lance."
     found = [
         line.split()
-        for block in re.findall(r"```ini\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+        for block in re.findall(r"```ini\n(.*?)```", SETTINGS.read_text(), re.DOTALL)
         for line in block.splitlines()
         if line.startswith(prefix)
     ]

@@ -49,9 +49,11 @@ def settings_of(text: str) -> dict[str, str]:
     return dict(line.split() for line in text.splitlines())
 
 
-def test_settings_are_those_of_the_readme(compose: dict[str, Any]) -> None:
-    """Every setting that the README lists: the same value, but for the ones that say where things are."""
-    blocks = re.findall(r"```ini\n(.*?)```", (FILE.parent / "README.md").read_text(), re.DOTALL)
+def test_settings_are_those_of_the_connectors_page(compose: dict[str, Any]) -> None:
+    """Every setting that the page of the connector lists, with its value, but for those that say where things are."""
+    blocks = re.findall(
+        r"```ini\n(.*?)```", (FILE.parent / "docs/reference/plug-in-and-connector.md").read_text(), re.DOTALL
+    )
     listed = [settings_of(block) for block in blocks if "spark.driver.extraClassPath" in block]
     assert len(listed) == 1
     settings = settings_of(compose["configs"]["spark-defaults"]["content"])
@@ -62,7 +64,7 @@ def test_settings_are_those_of_the_readme(compose: dict[str, Any]) -> None:
     }
     assert listed[0].keys() >= places | {"spark.sql.extensions", LOCAL_SOCKETS}
     for name, value in listed[0].items():
-        assert name in settings, f"the README lists {name}, docker-compose.yml does not"
+        assert name in settings, f"the page lists {name}, docker-compose.yml does not"
         assert name in places or settings[name] == value
     assert Path(settings["spark.driver.extraClassPath"]).parts[-4:] == build.jar_of("4.3").parts[-4:]
 
