@@ -26,6 +26,9 @@ REPOSITORY = {
 }
 """Pages of the root, by their place in the site."""
 
+UNSEARCHED = "---\nsearch:\n  exclude: true\n---\n\n"
+"""The header of design notes: a search shall find what users need."""
+
 _LINK = re.compile(r"(\[[^\[\]]*(?:\[[^\[\]]*\][^\[\]]*)*\])\(([^)\s]+)\)")
 _FENCE = re.compile(r"(^```.*?^```$)", re.MULTILINE | re.DOTALL)
 
@@ -79,7 +82,8 @@ def write_pages() -> None:
         else:
             shutil.copyfile(ROOT / source, target)
             continue
-        target.write_text(linked(text, source, shown), encoding="utf-8")
+        header = UNSEARCHED if source.startswith("docs/design/") else ""
+        target.write_text(header + linked(text, source, shown), encoding="utf-8")
 
 
 def _notebook(path: Path, target: Path) -> tuple[str, list[str]]:

@@ -3,23 +3,9 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
-
-ROOT = Path(__file__).parents[2]
-SITE = ROOT / "build" / "site"
-
-
-@pytest.fixture(scope="module")
-def site() -> Path:
-    built = subprocess.run(
-        [sys.executable, "docs/generators/site.py"], cwd=ROOT, capture_output=True, text=True, timeout=300, check=False
-    )
-    assert built.returncode == 0, built.stdout + built.stderr
-    return SITE
 
 
 def test_site_loads_nothing_from_other_hosts(site: Path) -> None:
