@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
-from pyspark.sql.functions import col, lit
+from pyspark.sql.functions import col, expr, lit
 
 import lance_spark
 from tests.support.connector.features import feature
@@ -160,6 +160,10 @@ def test_time_travel(spark: SparkSession, name: str) -> None:
     assert (len(ids(spark, f"{name}.branch_trial")), ids(spark, name)) == (11, [0])
     spark.sql(f"RESTORE {name} TO TAG full")
     assert len(ids(spark, name)) == 10
+    old = spark.sql(f"SELECT * FROM {name} VERSION AS OF 2 WHERE id = 1")
+    spark.sql(f"UPDATE {name} SET third = 1000 WHERE id = 1")
+    old.alias("s").mergeInto(name, expr(f"s.id = {name}.id")).whenMatched().updateAll().merge()
+    assert rows(spark, f"SELECT count(*) FROM {name} WHERE third = 1000") == [(0,)]
 
 
 @feature("Options version, tag and branch of tables by name, in reads")

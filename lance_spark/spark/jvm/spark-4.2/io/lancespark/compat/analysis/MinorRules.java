@@ -9,6 +9,7 @@ public final class MinorRules {
 
   public static void inject(SparkSessionExtensions extensions) {
     LanceTableOptions.inject(extensions);
+    extensions.injectPostHocResolutionRule(Catalyst.rule(LancePinnedSources::new));
     extensions.injectPostHocResolutionRule(Catalyst.rule(LanceNearestJoins::new));
   }
 }
