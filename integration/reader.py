@@ -5,7 +5,7 @@ The first line of a block says what the reader does with it::
     ```sh                         runs it in a shell; variables and an activated environment stay for later blocks
     ```sh title="Not tested: ..." skips it, for the reason that the page shows
     ```python                     runs it in the one Python that the page starts
-    ```... title="NAME"           saves it as the file NAME
+    ```python title="NAME"        saves it as the file NAME
     ```text                       right below a block that runs: compares what that block has printed
 
 Blocks of other languages are for reading only.
@@ -13,27 +13,23 @@ Blocks of other languages are for reading only.
 
 from __future__ import annotations
 
-import doctest
 import json
 import os
-import re
 import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
-from itertools import zip_longest
 from pathlib import Path
 from types import TracebackType
+from typing import TextIO
+
+from tests.docs.blocks import Block, blocks, difference
 
 NOT_TESTED = "Not tested: "
 """Begin of the title of a command that is skipped."""
 
-_FENCE = re.compile(r"^```(\w*)([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-_TITLE = re.compile(r'title="([^"]*)"')
-_FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 _END = "\x1e"
 _END_SECONDS = 60.0
 
@@ -47,36 +43,9 @@ for line in iter(sys.stdin.readline, ""):
 """
 
 
-@dataclass(frozen=True)
-class Step:
-    """A block that a reader acts on.
-
-    Attributes:
-        line: of its first line of code, counted from 1.
-        title: name of the file that it is, None for one that runs.
-        shown: the output that the page shows, None if it shows none.
-    """
-
-    line: int
-    language: str
-    title: str | None
-    code: str
-    shown: str | None
-
-
-def steps(document: str) -> list[Step]:
-    """The steps of a page, in order."""
-    fences = list(_FENCE.finditer(document))
-    read = []
-    for fence, following in zip_longest(fences, fences[1:]):
-        titled = _TITLE.search(fence[2])
-        title = titled[1] if titled else None
-        if (title is None and fence[1] not in ("sh", "python")) or (title or "").startswith(NOT_TESTED):
-            continue
-        is_shown = following and following[1] == "text" and not document[fence.end() : following.start()].strip()
-        line = document.count("\n", 0, fence.start(3)) + 1
-        read.append(Step(line, fence[1], title, fence[3], following[3] if following and is_shown else None))
-    return read
+def steps(document: str) -> list[Block]:
+    """The commands, programs and Python code of a page, in order, without those that are skipped."""
+    return [block for block in blocks(document, ("sh", "python")) if not (block.title or "").startswith(NOT_TESTED)]
 
 
 def clean_environment(home: Path, python: Path) -> dict[str, str]:
@@ -125,7 +94,7 @@ class Reader:
         if self._python is not None:
             self._python.wait()
 
-    def follow(self, name: str, todo: Iterable[Step]) -> None:
+    def follow(self, name: str, todo: Iterable[Block]) -> None:
         """Takes the steps of the page `name`.
 
         Raises:
@@ -141,28 +110,22 @@ class Reader:
                 file.write_text(code)
                 continue
             printed = self.shell(code, place) if step.language == "sh" else self.python(code, place)
-            differences += difference(place, self.with_ports(step.shown), printed)
+            if step.shown is not None:
+                differences += difference(place, self.with_ports(step.shown), printed)
         assert not differences, "\n".join(differences)
 
-    def with_ports(self, text: str | None) -> str:
+    def with_ports(self, text: str) -> str:
         """The text of a page with the ports of this machine."""
         for port, free in self._ports.items():
-            text = (text or "").replace(port, free)
-        return text or ""
+            text = text.replace(port, free)
+        return text
 
     def shell(self, code: str, place: str) -> str:
         """What commands print. Programs that they start in the background go on."""
         state, out, err = (self._logs / name for name in ("state", "out", "err"))
         with out.open("w") as printed, err.open("w") as errors:
-            process = subprocess.Popen(
-                ["bash", "-c", f"set -ea\n{code}\nenv -0 > '{state}'"],
-                stdin=subprocess.DEVNULL,
-                stdout=printed,
-                stderr=errors,
-                cwd=self.folder,
-                env=self.environment,
-                start_new_session=True,
-            )
+            commands = f"set -ea\n{code}\nenv -0 > '{state}'"
+            process = self._start(["bash", "-c", commands], stdin=subprocess.DEVNULL, stdout=printed, stderr=errors)
             self._shells.append(process.pid)
             status = process.wait()
         assert status == 0, f"{place} fails:\n{out.read_text()[-3000:]}\n{err.read_text()[-6000:]}"
@@ -177,16 +140,8 @@ class Reader:
             program = shutil.which("python", path=self.environment["PATH"])
             assert program is not None, f"{place} needs a python on the PATH"
             with errors.open("w") as log:
-                self._python = subprocess.Popen(
-                    [program, "-c", _PYTHON],
-                    stdin=subprocess.PIPE,
-                    stdout=subprocess.PIPE,
-                    stderr=log,
-                    text=True,
-                    cwd=self.folder,
-                    env=self.environment,
-                    start_new_session=True,
-                )
+                pipe = subprocess.PIPE
+                self._python = self._start([program, "-c", _PYTHON], stdin=pipe, stdout=pipe, stderr=log)
         assert self._python.stdin is not None
         assert self._python.stdout is not None
         with suppress(BrokenPipeError):
@@ -199,12 +154,11 @@ class Reader:
             printed += line
         raise AssertionError(f"{place} fails:\n{printed[-3000:]}\n{errors.read_text(errors='replace')[-6000:]}")
 
-
-def difference(place: str, shown: str, printed: str) -> list[str]:
-    """What is wrong with an output; nothing if a page shows none."""
-    if not shown or doctest.OutputChecker().check_output(shown, printed, _FLAGS):
-        return []
-    return [f"{place} shows\n{shown}\nbut prints\n{printed}"]
+    def _start(self, command: Sequence[str], **streams: int | TextIO) -> subprocess.Popen[str]:
+        """A process in the reader's folder, the first one of a group of its own."""
+        return subprocess.Popen(
+            command, cwd=self.folder, env=self.environment, start_new_session=True, text=True, **streams
+        )
 
 
 def _end(group: int) -> None:

@@ -6,20 +6,21 @@ first block of the page "Local" ends, with the package installed.
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
+import nbformat
 import pytest
 
 from integration.environments import run
-from integration.reader import Reader, Step, clean_environment, difference, steps
+from integration.reader import Reader, clean_environment, steps
+from tests.docs.blocks import Block, difference
 from tests.support.moto import free_port
+from tests.support.notebooks import texts
 
 TREE = Path(__file__).parents[1]
 PAGES = TREE / "docs" / "get-started"
@@ -70,7 +71,7 @@ def folder(installed: Installed) -> Iterator[Path]:
     shutil.rmtree(installed.folder)
 
 
-def todo(page: str) -> list[Step]:
+def todo(page: str) -> list[Block]:
     """The steps of a page after the installation."""
     found = steps((PAGES / page).read_text())
     return found[1:] if page == "local.md" else found
@@ -88,34 +89,22 @@ def test_the_cells_of_a_notebook(installed: Installed, folder: Path) -> None:
     cells = [step for step in todo("notebook.md") if step.language == "python"]
     assert cells
     path = folder / "page.ipynb"
-    path.write_text(json.dumps(notebook(cells)))
+    nbformat.write(nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell.code) for cell in cells]), path)
     with Reader(folder, installed.environment) as reader:
         reader.follow("notebook.md", commands)
         reader.shell("jupyter execute --inplace page.ipynb", "notebook.md")
-    executed = json.loads(path.read_text())["cells"]
-    pairs = zip(cells, executed, strict=True)
+    executed = nbformat.read(path, as_version=4)
+    for cell in executed.cells:
+        # Progress bars are displays.
+        cell.outputs = [output for output in cell.outputs if output.output_type != "display_data"]
+    printed = texts(executed)
     wrong = [
-        text for step, cell in pairs for text in difference(f"notebook.md:{step.line}", step.shown or "", shown(cell))
+        text
+        for cell, output in zip(cells, printed, strict=True)
+        if cell.shown is not None
+        for text in difference(f"notebook.md:{cell.line}", cell.shown, output)
     ]
     assert not wrong, "\n".join(wrong)
-
-
-def notebook(cells: list[Step]) -> dict[str, Any]:
-    """A Jupyter notebook, in the form that Jupyter stores."""
-    empty: dict[str, Any] = {"cell_type": "code", "execution_count": None, "metadata": {}, "outputs": []}
-    listed = [{**empty, "id": f"cell-{step.line}", "source": step.code} for step in cells]
-    return {"cells": listed, "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
-
-
-def shown(cell: Mapping[str, Any]) -> str:
-    """What an executed cell shows, as text."""
-    texts = []
-    for output in cell["outputs"]:
-        if output["output_type"] == "stream" and output["name"] == "stdout":
-            texts.append("".join(output["text"]))
-        elif output["output_type"] == "execute_result":
-            texts.append("".join(output["data"]["text/plain"]) + "\n")
-    return "".join(texts)
 
 
 def test_all_pages_are_followed() -> None:

@@ -61,7 +61,17 @@ def texts(path: Path) -> Iterator[tuple[int, str]]:
 
 def files() -> list[str]:
     listed = subprocess.run(
-        ["git", "ls-files", "lance_spark/*.py", "*.java", "docs/*.md", "README.md", "CONTRIBUTING.md", "CHANGELOG.md"],
+        [
+            "git",
+            "ls-files",
+            "lance_spark/*.py",
+            "*.java",
+            "docs/*.md",
+            "SECURITY.md",
+            "README.md",
+            "CONTRIBUTING.md",
+            "CHANGELOG.md",
+        ],
         cwd=ROOT,
         capture_output=True,
         text=True,

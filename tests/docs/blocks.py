@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import doctest
 import re
+from collections.abc import Collection
 from contextlib import redirect_stdout
 from dataclasses import dataclass
 from io import StringIO
@@ -17,7 +18,8 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
-_FENCE = re.compile(r"^```(\w*)[^\n]*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_FENCE = re.compile(r"^```(\w*)([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_TITLE = re.compile(r'title="([^"]*)"')
 _FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 _LANGUAGES = frozenset({"python", "sql"})
 _SHOWN_ROWS = 40
@@ -25,29 +27,33 @@ _SHOWN_ROWS = 40
 
 @dataclass(frozen=True)
 class Block:
-    """A block that is run.
+    """A block of code.
 
     Attributes:
         line: of its first line of code, counted from 1.
         shown: the output that the document shows, None if it shows none.
+        title: of the block, such as ``title="job.py"``; None if it has none.
     """
 
     line: int
     language: str
     code: str
     shown: str | None
+    title: str | None = None
 
 
-def blocks(document: str) -> list[Block]:
-    """All blocks of `document` that are run, in order."""
+def blocks(document: str, languages: Collection[str] = _LANGUAGES) -> list[Block]:
+    """The blocks of `document` in these languages, in order; all that are run if none are given."""
     fences = list(_FENCE.finditer(document))
     found = []
     for fence, following in zip_longest(fences, fences[1:]):
-        if fence[1] not in _LANGUAGES:
+        if fence[1] not in languages:
             continue
+        title = _TITLE.search(fence[2])
         shown = following and following[1] == "text" and not document[fence.end() : following.start()].strip()
-        line = document.count("\n", 0, fence.start(2)) + 1
-        found.append(Block(line, fence[1], fence[2], following[2] if following and shown else None))
+        line = document.count("\n", 0, fence.start(3)) + 1
+        output = following[3] if following and shown else None
+        found.append(Block(line, fence[1], fence[3], output, title[1] if title else None))
     return found
 
 
@@ -64,10 +70,15 @@ def run(path: Path, document: str, spark: Any, data: Path) -> None:
         place = f"{path.name}:{block.line}"
         printed = _run_sql(spark, code) if block.language == "sql" else _run_python(place, code, names)
         if block.shown is not None:
-            shown = block.shown.replace("/data", str(data))
-            if not doctest.OutputChecker().check_output(_narrow(shown), _narrow(printed), _FLAGS):
-                differences.append(f"{place} shows\n{shown}\nbut prints\n{printed}")
+            differences += difference(place, block.shown.replace("/data", str(data)), printed)
     assert not differences, "\n".join(differences)
+
+
+def difference(place: str, shown: str, printed: str) -> list[str]:
+    """What is wrong with an output; nothing if it is what a document shows."""
+    if doctest.OutputChecker().check_output(_narrow(shown), _narrow(printed), _FLAGS):
+        return []
+    return [f"{place} shows\n{shown}\nbut prints\n{printed}"]
 
 
 def _narrow(text: str) -> str:

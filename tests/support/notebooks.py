@@ -70,7 +70,11 @@ def code_cells(notebook: nbformat.NotebookNode) -> list[nbformat.NotebookNode]:
 def texts(notebook: nbformat.NotebookNode) -> list[str]:
     """The text outputs of each code cell: what it prints, and values as plain text."""
     return [
-        "".join(output.text if "text" in output else output.data.get("text/plain", "") for output in cell.outputs)
+        "".join(
+            output.text if "text" in output else output.data.get("text/plain", "")
+            for output in cell.outputs
+            if output.get("name") != "stderr"
+        )
         for cell in code_cells(notebook)
     ]
 
