@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pyspark import __version__
 from pyspark import pipelines as dp
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -49,13 +50,15 @@ dp.create_auto_cdc_flow(
     stored_as_scd_type=1,
 )
 
-dp.create_streaming_table("customer_history")
-dp.create_auto_cdc_flow(
-    target="customer_history",
-    source="customer_changes",
-    keys=["id"],
-    sequence_by="changed_at",
-    apply_as_deletes="operation = 'delete'",
-    except_column_list=["operation"],
-    stored_as_scd_type=2,
-)
+# Spark 4.2 keeps the newest row of each key only (type 1).
+if __version__ >= "4.3":
+    dp.create_streaming_table("customer_history")
+    dp.create_auto_cdc_flow(
+        target="customer_history",
+        source="customer_changes",
+        keys=["id"],
+        sequence_by="changed_at",
+        apply_as_deletes="operation = 'delete'",
+        except_column_list=["operation"],
+        stored_as_scd_type=2,
+    )

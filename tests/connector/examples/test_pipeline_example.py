@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pyspark
 import pytest
 
 pytestmark = pytest.mark.slow
@@ -33,9 +34,12 @@ def test_pipeline_example_fills_its_tables(jar: Path, tmp_path: Path) -> None:
     )
     assert result.returncode == 0, result.stderr[-6000:]
     assert TABLES in result.stdout
-    (history,) = [line for line in result.stdout.splitlines() if line.startswith("customer_history ")]
-    ends = {row["name"]: (row["__START_AT"], row["__END_AT"]) for row in ast.literal_eval(history.partition(" ")[2])}
-    assert ends == {"An": (1, 3), "Ann": (3, None), "Bob": (2, 4)}
+    histories = [line for line in result.stdout.splitlines() if line.startswith("customer_history ")]
+    assert len(histories) == (pyspark.__version__ >= "4.3")
+    for history in histories:
+        rows = ast.literal_eval(history.partition(" ")[2])
+        ends = {row["name"]: (row["__START_AT"], row["__END_AT"]) for row in rows}
+        assert ends == {"An": (1, 3), "Ann": (3, None), "Bob": (2, 4)}
     (customers,) = [line for line in result.stdout.splitlines() if line.startswith("customers ")]
     assert "'name': 'Ann'" in customers, "the newest change of a key counts"
     assert "Bob" not in customers, "deleted"
