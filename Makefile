@@ -15,7 +15,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # Ends a process that is in a native call for 15 minutes, where the timeout of a test cannot interrupt it.
 STUCK := -o faulthandler_timeout=900 -o faulthandler_exit_on_timeout=true
 
-.PHONY: help quickstart jar test check test-engine test-connector test-docs durations bare wheel soak fuzz mutants lint integration bench compare proto docs pages clean
+.PHONY: help quickstart jar test check test-engine test-connector test-docs durations bare get-started wheel soak fuzz mutants lint integration bench compare proto docs pages pictures clean
 help:
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
 
@@ -47,9 +47,9 @@ test: $(VENV)/.dev ## before a commit: every module, every statement and verb, i
 	@$(BIN)/python -m lance_spark.spark.jvm.build || true
 	@LANCE_TIER=quick $(MAKE) --no-print-directory --keep-going test-engine test-connector
 
-check: $(VENV)/.dev ## all that CI runs: lint, every test, the documents, the wheel where nothing else is, other versions of Spark
+check: $(VENV)/.dev ## all that CI runs: lint, every test, the documents, the wheel where nothing else is and as a new user, other versions of Spark
 	@$(BIN)/python -m lance_spark.spark.jvm.build || true
-	@$(MAKE) --no-print-directory --keep-going --jobs 2 --output-sync=target bare smoke-4.0 smoke-4.1 smoke-4.2 lint test-docs; \
+	@$(MAKE) --no-print-directory --keep-going --jobs 2 --output-sync=target bare get-started smoke-4.0 smoke-4.1 smoke-4.2 lint test-docs; \
 		status=$$?; \
 		LANCE_TIER=check $(MAKE) --no-print-directory --keep-going test-engine test-connector && exit $$status
 
@@ -61,7 +61,7 @@ test-connector: $(VENV)/.dev
 
 # In a process of its own, because documents show what a new catalog has.
 test-docs: $(VENV)/.dev
-	$(BIN)/python -m pytest tests/docs
+	$(BIN)/python -m pytest -rs tests/docs
 
 durations: $(VENV)/.dev ## run `check` and write how long each module took, by which `pytest -n` orders them
 	LANCE_DURATIONS=1 $(MAKE) check
@@ -69,6 +69,10 @@ durations: $(VENV)/.dev ## run `check` and write how long each module took, by w
 bare: $(VENV)/.dev ## the wheel without extras: lowest and highest versions of its dependencies, oldest and newest Python on the PATH or under pyenv
 	@$(BIN)/python -m lance_spark.spark.jvm.build || true
 	$(BIN)/python -m pytest -rsP integration/test_bare.py
+
+# A new user follows the first page of the documentation in an environment of their own.
+get-started: $(VENV)/.dev
+	$(BIN)/python -m pytest integration/test_get_started.py -k 'local or reader or all_pages'
 
 # Features of the connector and of the plug-in, each once.
 smoke-%: $(VENV)/.dev
@@ -113,9 +117,10 @@ integration: $(VENV)/.dev ## slow tests against real stores and clusters
 bench: $(VENV)/.dev ## decode and encode throughput beside the reference library
 	$(BIN)/python -m benchmarks.decode
 
-compare: $(VENV)/.dev ## TPC-H, single queries and TPC-DS in Spark beside its Parquet; SCALE=1 (of TPC-H), draws docs/operate/benchmark.svg
+compare: $(VENV)/.dev ## TPC-H, single queries and TPC-DS in Spark beside its Parquet; SCALE=1 (of TPC-H), keeps and draws the ratios
 	$(BIN)/pip install --quiet --editable '.[bench]'
-	$(BIN)/python -m benchmarks.spark_compare --scale $${SCALE:-0.1} --plot docs/operate/benchmark.svg
+	$(BIN)/python -m benchmarks.spark_compare --scale $${SCALE:-0.1} --ratios benchmarks/results/spark-compare.json
+	$(BIN)/python docs/generators/pictures.py benchmark
 	$(BIN)/python -m benchmarks.tpcds --scale $${TPCDS_SCALE:-0.05}
 
 proto: $(VENV)/.dev ## regenerate lance_spark/_proto from proto/
@@ -134,6 +139,9 @@ pages: $(VENV)/.dev ## write the generated parts of the pages in docs
 	$(BIN)/python docs/generators/generate_procedures.py
 	$(BIN)/python docs/generators/generate_functions.py
 	$(BIN)/python docs/generators/generate_python_api.py
+
+pictures: $(VENV)/.dev ## make the pictures of the pages again, in docs/assets/pictures; needs a browser on the PATH
+	$(BIN)/python docs/generators/pictures.py
 
 clean:
 	rm -rf .venv .venv-* build dist .mypy_cache .ruff_cache .pytest_cache

@@ -1,7 +1,7 @@
 """Lance through the connector, Lance through the plug-in alone, and Spark's Parquet, side by side in one Spark.
 
     python -m benchmarks.spark_compare                          # TPC-H at 0.1, all cases
-    python -m benchmarks.spark_compare --scale 1 --plot docs/operate/benchmark.svg --json run.json
+    python -m benchmarks.spark_compare --scale 1 --ratios ratios.json --json run.json
     python -m benchmarks.spark_compare --only q1,q6 --rounds 9
 
 Formats take turns within a round, so that noise of the machine hits all of them; the first round warms up and is not
@@ -33,7 +33,7 @@ from benchmarks.spark_cases import (
     cases,
     make_tables,
 )
-from benchmarks.spark_report import Run, Timing, plot, text
+from benchmarks.spark_report import Run, Timing, text
 
 
 def session(memory: str) -> SparkSession:
@@ -127,7 +127,7 @@ def main() -> None:
     parser.add_argument("--folder", type=Path, help="where the tables are kept for the next run")
     parser.add_argument("--memory", default="3g", help="memory of Spark's JVM")
     parser.add_argument("--json", type=Path)
-    parser.add_argument("--plot", type=Path)
+    parser.add_argument("--ratios", type=Path, help="where the ratios are written that the plots show")
     arguments = parser.parse_args()
     kinds = tuple(kind for kind in FORMATS if not (arguments.no_plugin and kind == PLUGIN_NAME))
     only = set(filter(None, arguments.only.split(",")))
@@ -146,8 +146,8 @@ def main() -> None:
     print(text(run, kinds))
     if arguments.json:
         run.save(arguments.json)
-    if arguments.plot:
-        plot(run, kinds, arguments.plot)
+    if arguments.ratios:
+        run.save_ratios(arguments.ratios)
 
 
 if __name__ == "__main__":

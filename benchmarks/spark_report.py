@@ -1,4 +1,4 @@
-"""Numbers of the Spark benchmark: a table of ratios, JSON, and a plot (extra ``bench``)."""
+"""Numbers of the Spark benchmark: a table of ratios, and JSON."""
 
 from __future__ import annotations
 
@@ -51,6 +51,15 @@ class Run:
     def save(self, path: Path) -> None:
         path.write_text(json.dumps(asdict(self), indent=1) + "\n")
 
+    def save_ratios(self, path: Path) -> None:
+        """Writes how many times as fast as Parquet the connector is, by group and case: what the plots show."""
+        ratios: dict[str, dict[str, float]] = {}
+        for timing in self.timings:
+            if (ratio := timing.ratio("lance")) is not None:
+                ratios.setdefault(timing.group, {})[timing.name] = round(ratio, 3)
+        document = {"scale": self.scale, "rounds": self.rounds, "load": self.load, "ratios": ratios}
+        path.write_text(json.dumps(document, indent=1) + "\n")
+
     @classmethod
     def read(cls, path: Path) -> Run:
         document: dict[str, Any] = json.loads(path.read_text())
@@ -80,32 +89,6 @@ def text(run: Run, kinds: tuple[str, ...]) -> str:
         lines.append(f"{group:8}{'geometric mean':{24 + 20 * len(kinds)}}" + "".join(f"{mean:20.2f}" for mean in means))
     load = f"load {run.load[0]:.1f} before, {run.load[1]:.1f} after"
     return "\n".join([*lines, f"scale {run.scale}, median of {run.rounds} runs, x = times as fast as Parquet; {load}"])
-
-
-def plot(run: Run, kinds: tuple[str, ...], path: Path) -> None:
-    """Bars of the ratios, on a logarithmic axis; 1 is Spark's Parquet."""
-    import matplotlib as mpl
-
-    mpl.use("svg")
-    mpl.rcParams["svg.hashsalt"] = "lance-spark"
-    from matplotlib import pyplot
-
-    others = [kind for kind in kinds if kind != "parquet"]
-    figure, axes = pyplot.subplots(figsize=(12, 4.5), layout="constrained")
-    width = 0.8 / len(others)
-    for place, kind in enumerate(others):
-        ratios = [timing.ratio(kind) or math.nan for timing in run.timings]
-        mean = geometric_mean(timing.ratio(kind) for timing in run.timings)
-        positions = [number + place * width for number in range(len(ratios))]
-        axes.bar(positions, [ratio - 1 for ratio in ratios], width, bottom=1, label=f"{kind} (mean {mean:.2f})")
-    axes.set_yscale("log")
-    axes.axhline(1, color="black", linewidth=0.8)
-    names = [timing.name for timing in run.timings]
-    axes.set_xticks(range(len(names)), names, rotation=60, ha="right", fontsize=8)
-    axes.set_ylabel("times as fast as Spark's Parquet")
-    axes.set_title(f"Scale {run.scale}, median of {run.rounds}, load {run.load[0]:.1f} to {run.load[1]:.1f}")
-    axes.legend()
-    figure.savefig(path, metadata={"Date": None})
 
 
 def _milliseconds(seconds: list[float] | None) -> str:

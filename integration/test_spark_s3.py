@@ -11,8 +11,10 @@ import lance
 import pytest
 
 import lance_spark
+from integration.components import Seaweedfs
 from integration.conftest import Service
 from integration.spark_servers import finish_driver, run_driver, start_driver
+from tests.docs.blocks import blocks
 
 # Several JVMs start in each; on a busy machine that takes minutes.
 pytestmark = pytest.mark.timeout(1800)
@@ -66,6 +68,24 @@ spark.stop()
 """
 
 
+GUIDE = Path(__file__).parents[1] / "docs" / "guides" / "stores.md"
+
+AROUND_THE_EXAMPLE = """
+from pyspark.sql import SparkSession
+import lance_spark
+
+builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
+{example}
+spark.sparkContext.setLogLevel("ERROR")
+spark.sql("CREATE NAMESPACE lance.guide")
+spark.sql("CREATE TABLE lance.guide.t (id BIGINT)")
+spark.sql("INSERT INTO lance.guide.t VALUES (1), (2)")
+spark.sql("DELETE FROM lance.guide.t WHERE id = 1")
+print([row.id for row in spark.table("lance.guide.t").collect()])
+spark.stop()
+"""
+
+
 @pytest.fixture
 def place(seaweed_service: Service, jar: Path) -> tuple[str, str]:
     """Root of a new catalog, and how to reach it, as JSON."""
@@ -79,6 +99,15 @@ def test_statements(seaweed_service: Service, place: tuple[str, str], tmp_path: 
     assert dataset.version == 5
     assert dataset.count_rows("name = 'c'") == 20
     assert dataset.count_rows() == 910
+
+
+def test_example_of_the_guide(seaweed: Seaweedfs, jar: Path, tmp_path: Path) -> None:
+    (example,) = (block.code for block in blocks(GUIDE.read_text(), ("py",)) if "aws_endpoint" in block.code)
+    for shown, ours in (("http://127.0.0.1:8333", seaweed.endpoint), ("s3://tables/", f"{seaweed.bucket.uri}/")):
+        assert shown in example
+        example = example.replace(shown, ours)
+    printed = run_driver(AROUND_THE_EXAMPLE.format(example=example), folder=tmp_path)
+    assert printed.splitlines()[-1] == "[2]"
 
 
 def test_two_drivers_write_one_table(seaweed_service: Service, place: tuple[str, str], tmp_path: Path) -> None:

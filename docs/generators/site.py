@@ -6,6 +6,7 @@ there, a page that the navigation does not list.
 
 from __future__ import annotations
 
+import os
 import posixpath
 import re
 import shutil
@@ -13,7 +14,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import tomllib
 import yaml
+
+from lance_spark.spark.jvm.build import MINORS
 
 ROOT = Path(__file__).parents[2]
 BUILD = ROOT / "build"
@@ -28,6 +32,9 @@ REPOSITORY = {
 
 UNSEARCHED = "---\nsearch:\n  exclude: true\n---\n\n"
 """The header of design notes: a search shall find what users need."""
+
+VERSIONS = "LANCE_SITE_VERSIONS"
+"""The environment variable from which mkdocs.yml takes the text at the bottom of each page."""
 
 _LINK = re.compile(r"(\[[^\[\]]*(?:\[[^\[\]]*\][^\[\]]*)*\])\(([^)\s]+)\)")
 _FENCE = re.compile(r"(^```.*?^```$)", re.MULTILINE | re.DOTALL)
@@ -107,9 +114,16 @@ def unlisted() -> list[str]:
         entries = entry.values() if isinstance(entry, dict) else entry
         return [name for item in entries for name in listed(item)]  # type: ignore[attr-defined]
 
-    names = set(listed(yaml.safe_load((ROOT / "mkdocs.yml").read_text(encoding="utf-8"))["nav"]))
+    # All values are texts for this loader, also those of the environment.
+    names = set(listed(yaml.load((ROOT / "mkdocs.yml").read_text(encoding="utf-8"), yaml.BaseLoader)["nav"]))
     pages = [page.relative_to(PAGES).as_posix() for page in sorted(PAGES.rglob("*.md"))]
     return [page for page in pages if page not in names and not page.startswith("design/")]
+
+
+def versions() -> str:
+    """The versions of the package and of Spark that the pages are for."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    return f"This page is for lance-spark {project['version']} with Apache Spark {MINORS[0]} to {MINORS[-1]}."
 
 
 def main() -> int:
@@ -119,7 +133,7 @@ def main() -> int:
         sys.stderr.write(f"not in the navigation of mkdocs.yml: {', '.join(missing)}\n")
         return 1
     command = [sys.executable, "-m", "zensical", "build", "--clean", "--strict"]
-    return subprocess.run(command, cwd=ROOT, check=False).returncode
+    return subprocess.run(command, cwd=ROOT, env={**os.environ, VERSIONS: versions()}, check=False).returncode
 
 
 if __name__ == "__main__":

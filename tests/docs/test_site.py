@@ -7,6 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from lance_spark.spark.jvm.build import MINORS
+
+ROOT = Path(__file__).parents[2]
+
 
 def test_site_loads_nothing_from_other_hosts(site: Path) -> None:
     pages = sorted(site.rglob("*.html"))
@@ -24,11 +28,19 @@ def test_site_loads_nothing_from_other_hosts(site: Path) -> None:
         ("guides/vector-search.html", "vector_search"),
         ("get-started/stores.html", "aws_endpoint"),
         ("notebooks/first-steps.html", "<img"),
-        ("develop/changelog.html", "0.1.0"),
+        ("develop/changelog.html", "Unreleased"),
     ],
 )
 def test_page_has_its_contents(site: Path, page: str, text: str) -> None:
     assert text in (site / page).read_text()
+
+
+def test_every_page_says_for_which_versions_it_is(site: Path) -> None:
+    version = re.search(r'^version = "(.*)"$', (ROOT / "pyproject.toml").read_text(), re.MULTILINE)
+    assert version
+    text = f"This page is for lance-spark {version[1]} with Apache Spark {MINORS[0]} to {MINORS[-1]}."
+    without = [page.relative_to(site).as_posix() for page in site.rglob("*.html") if text not in page.read_text()]
+    assert without == []
 
 
 def test_links_and_pictures_lead_to_files_of_the_site(site: Path) -> None:

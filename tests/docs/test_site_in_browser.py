@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
 import threading
 from collections.abc import Iterator
 from functools import partial
@@ -15,7 +14,9 @@ from urllib.parse import urlsplit
 import pytest
 from playwright.sync_api import Browser, Page, sync_playwright
 
-BROWSER = shutil.which("chromium") or shutil.which("google-chrome")
+from tests.docs.generators import loaded
+
+BROWSER = loaded("browser").PROGRAM
 
 pytestmark = pytest.mark.skipif(BROWSER is None, reason="no chromium on the PATH: apt-get install chromium")
 
@@ -92,3 +93,11 @@ def test_colours_are_those_of_the_system(page: Page, address: str, scheme: Liter
     background = page.evaluate("getComputedStyle(document.body).backgroundColor")
     levels = [int(level) for level in re.findall(r"[0-9]+", background)[:3]]
     assert (sum(levels) < 3 * 64) == (scheme == "dark")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_plot_is_that_for_the_colours(page: Page, address: str, scheme: Literal["light", "dark"]) -> None:
+    page.emulate_media(color_scheme=scheme)
+    page.goto(f"{address}/operate/benchmarks.html")
+    shown = [str(image.get_attribute("src")) for image in page.locator("article img").all() if image.is_visible()]
+    assert [source.partition("#")[0] for source in shown] == [f"../assets/pictures/benchmark-{scheme}.svg"]

@@ -16,6 +16,7 @@ from lance_spark.errors import InvalidInputError, UnsupportedFeatureError
 from lance_spark.expr.sql.parse import parse
 from lance_spark.spark.options.catalog import CatalogOptions
 from lance_spark.spark.options.hadoop_names import _AZURE, _GOOGLE, _S3
+from lance_spark.spark.options.names import READ, WRITE
 from lance_spark.spark.options.options import ReadOptions, StateOptions, WriteOptions
 from lance_spark.spark.options.property_names import check_properties
 from lance_spark.storage.azure import KNOWN as azure_names
@@ -172,6 +173,23 @@ def test_every_option_is_documented() -> None:
         assert names
         for name in names:
             assert "unknown option" not in _complaint(parse_options, name), name
+
+
+@pytest.mark.parametrize("kind", ["read", "write"])
+def test_defaults_on_the_page_are_those_of_the_code(kind: str) -> None:
+    text = (Path(__file__).parents[2] / "docs" / "reference" / "options.md").read_text()
+    part, options, known = {
+        "read": (text.partition("\n## Write\n")[0], read(), READ),
+        "write": (text.partition("\n## Write\n")[2], write(), WRITE),
+    }[kind]
+    rows = [line.strip("|").split("|") for line in part.splitlines() if line.startswith("| `")]
+    shown = {name: row[1].strip() for row in rows for name in re.findall(r"`(\w+)`", row[0])}
+    plain = {name: default for name, default in shown.items() if re.fullmatch(r"true|false|\d+", default)}
+    names = {name: known[name.lower()].attribute for name in plain if name.lower() in known}
+    assert len(names) >= 4
+    limits = {"max_rows_per_file": write().limits({}).max_rows}
+    values = {name: limits.get(attribute or "", getattr(options, attribute or "")) for name, attribute in names.items()}
+    assert {name: str(value).lower() for name, value in values.items()} == {name: plain[name] for name in names}
 
 
 def _complaint(parse_options: Any, name: str) -> str:
