@@ -1,4 +1,7 @@
-"""Takes the connector's jars along into wheel and sdist: the current ones of the tree, and that of the Spark it sees.
+"""Takes the connector's jars and the kernels' object files along into wheel and sdist.
+
+The jars are the current ones of the tree, and that of the Spark it sees; the object files those that the tree has
+(``python -m lance_spark.kernels.warm``).
 
 Each minor version of Spark has a jar. Those of the tree are taken that were made of the same sources; that of the
 Spark beside the build is compiled if the tree lacks it. A build in isolation sees no Spark. Where the package has no
@@ -16,10 +19,11 @@ from typing import Any
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 PLACE = "lance_spark/spark/jvm"
+OBJECTS = "lance_spark/kernels/objects"
 
 
-class JarHook(BuildHookInterface):  # type: ignore[type-arg]
-    """Adds the jars that can be had, and goes on without the others."""
+class FilesHook(BuildHookInterface):  # type: ignore[type-arg]
+    """Adds the jars and object files that can be had, and goes on without the others."""
 
     PLUGIN_NAME = "custom"
     _folder: str | None = None
@@ -37,6 +41,8 @@ class JarHook(BuildHookInterface):  # type: ignore[type-arg]
             jars += [compiled] if compiled is not None else []
         for jar in jars:
             build_data["force_include"][str(jar)] = f"{PLACE}/{jar.name}"
+        for file in (Path(self.root) / OBJECTS).glob("*.o"):
+            build_data["force_include"][str(file)] = f"{OBJECTS}/{file.name}"
 
     def _compiled(self, builder: dict[str, Any]) -> Path | None:
         """The jar for the Spark that is here; None if the tree has it."""

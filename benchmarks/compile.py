@@ -2,15 +2,13 @@
 
     python -m benchmarks.compile [--modules 20]
 
-Both start with an empty `NUMBA_CACHE_DIR` of their own. CPU seconds; compare numbers of one machine only.
+Both start with an empty `LANCE_SPARK_KERNEL_CACHE` of their own. CPU seconds; compare numbers of one machine only.
 """
 
 from __future__ import annotations
 
 import argparse
-import importlib
 import os
-import pkgutil
 import subprocess
 import sys
 import tempfile
@@ -22,33 +20,19 @@ import numpy as np
 import pyarrow as pa
 
 import lance_spark
-from lance_spark import kernels
-from lance_spark.kernels.jit import Kernel, import_compiler
-
-
-def all_kernels() -> list[Kernel]:
-    """All kernels and inlined functions, each once."""
-    modules = [info for info in pkgutil.walk_packages(kernels.__path__, f"{kernels.__name__}.") if not info.ispkg]
-    functions: dict[Kernel, None] = {}
-    for info in modules:
-        if info.name.endswith(".pointers"):
-            continue
-        for value in vars(importlib.import_module(info.name)).values():
-            if isinstance(value, Kernel):
-                functions[value] = None
-    return list(functions)
+from lance_spark.kernels import machine_code
+from lance_spark.kernels.warm import all_kernels
 
 
 def compile_all(modules: int) -> None:
-    import_compiler()
+    target = machine_code.host()
     functions = all_kernels()
-    compiled = [function for function in functions if not function.is_inlined]
     seconds: Counter[str] = Counter()
-    for function in compiled:
+    for function in functions:
         before = time.process_time()
-        function.compiled()
+        machine_code.compiled(function, target)
         seconds[function.module] += time.process_time() - before
-    print(f"{len(compiled)} kernels with one signature each, {len(functions) - len(compiled)} inlined functions")
+    print(f"{len(functions)} kernels that Python calls")
     print(f"{seconds.total():8.1f} s to compile all of them")
     for name, taken in seconds.most_common(modules):
         print(f"{taken:8.1f} s {name}")
@@ -94,7 +78,7 @@ def main() -> None:
             cache = tempfile.TemporaryDirectory()
         print(f"{title}:", flush=True)
         command = [sys.executable, "-m", "benchmarks.compile", "--step", step, "--modules", str(options.modules)]
-        subprocess.run(command, check=True, env=os.environ | {"NUMBA_CACHE_DIR": cache.name})
+        subprocess.run(command, check=True, env=os.environ | {machine_code.FOLDER: cache.name})
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ Run by ``make wheel``, for the wheel that it has made. Each minor gets a Python 
 from __future__ import annotations
 
 import os
+import platform
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,7 +16,7 @@ import pytest
 from integration.environments import pip, run
 from integration.interpreters import interpreters
 from integration.sparks import RELEASES
-from integration.wheel import jars_in, wheel
+from integration.wheel import files_in, wheel
 from lance_spark.spark.jvm import build
 
 PROGRAM = Path(__file__).with_name("first_minutes.py")
@@ -36,6 +37,15 @@ try:
     lance_spark.configure(builder, root=sys.argv[2]).getOrCreate()
 except Exception as error:
     print(next(line for line in str(error).splitlines() if "UnsupportedOperationException" in line))
+"""
+
+FIRST_ROWS = """
+import sys
+import lance_spark
+import pyarrow as pa
+
+lance_spark.write(pa.table({"a": [1, 2, 3], "s": ["a", "b", "c"]}), f"{sys.argv[1]}/t.lance")
+print(lance_spark.open(f"{sys.argv[1]}/t.lance").to_table(filter="a = 2").to_pylist(), "numba" in sys.modules)
 """
 
 
@@ -65,7 +75,13 @@ def environment(minor: str, built: Path, tmp_path_factory: pytest.TempPathFactor
 
 
 def test_all_minors_have_a_jar(built: Path) -> None:
-    assert sorted(jars_in(built)) == [build.jar_of(minor).name for minor in build.MINORS]
+    assert sorted(files_in(built, ".jar")) == [build.jar_of(minor).name for minor in build.MINORS]
+
+
+def test_first_rows_without_compiling(environment: Path, tmp_path: Path) -> None:
+    printed = run(environment / "bin" / "python", "-c", FIRST_ROWS, tmp_path, cwd=tmp_path, HOME=str(tmp_path))
+    # The wheel has object files for x86-64.
+    assert printed.strip() == f"[{{'a': 2, 's': 'b'}}] {platform.machine() != 'x86_64'}"
 
 
 @pytest.mark.parametrize("part", ["connector", "plugin"])
@@ -81,7 +97,7 @@ def test_first_minutes(environment: Path, minor: str, part: str, tmp_path: Path)
 def test_jar_of_another_minor(environment: Path, minor: str, built: Path, tmp_path: Path) -> None:
     other = next(name for name in build.MINORS if name != minor)
     old = tmp_path / "old.jar"
-    old.write_bytes(jars_in(built)[build.jar_of(other).name])
+    old.write_bytes(files_in(built, ".jar")[build.jar_of(other).name])
     own = {"HOME": str(tmp_path), "SPARK_LOCAL_IP": "127.0.0.1"}
     printed = run(environment / "bin" / "python", "-c", OLD_JAR, old, tmp_path, cwd=tmp_path, **own)
     assert f"this jar of the Lance connector is for Spark {other}, this is Spark {minor}." in printed

@@ -41,7 +41,7 @@ _OWNERS: dict[tuple[str, str], tuple[str, str, str]] = {
         "the oldest goes",
     ),
     ("file/metadata.py", "_columns"): ("message of a column, its place", "4096 columns", "emptied when full"),
-    ("kernels/jit.py", "_pointer_functions"): ("name of a function", "the functions of one module", "never"),
+    ("kernels/compiler.py", "_dispatchers"): ("kernel", "the kernels that were compiled here", "never"),
     ("schema/wire.py", "_messages"): ("identity of the fields, which it holds", "16 lists", "the oldest goes"),
     ("spark/connector/channel/handles.py", "_versions"): (
         "table, version, moment",

@@ -1,6 +1,6 @@
 """The commands and their arguments. Exit code 0: done; 1: `verify` has findings; 2: an error, reported in one line.
 
-`versions` reads manifests alone. `upgrade` is the one command that changes a table.
+`versions` reads manifests alone. `upgrade` is the one command that changes a table; `warm` has none.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from lance_spark.cli.opening import CommandTarget, open_target
 from lance_spark.cli.output import columns_of, print_error, print_json, print_tree, progress_to
 from lance_spark.cli.verify import verify_target
 from lance_spark.errors import InvalidInputError, LanceError
+from lance_spark.kernels.warm import compile_for_this_machine
 from lance_spark.partitioned.history import history
 from lance_spark.partitioned.maintenance.upgrade import commit_partition_upgrade
 from lance_spark.table.maintenance.upgrade import commit_upgrade, upgrade_version
@@ -61,6 +62,8 @@ def _parser() -> argparse.ArgumentParser:
     diff.add_argument("b", type=int, metavar="B")
     for command in (versions, diff):
         command.add_argument("--branch", metavar="NAME")
+    help_text = "compile what reads and writes need for this machine's processor"
+    commands.add_parser("warm", help=help_text, description=help_text).set_defaults(run=_warm)
     return parser
 
 
@@ -139,6 +142,14 @@ def _upgrade(parsed: argparse.Namespace) -> int:
         print_json(document, sys.stdout)
     else:
         sys.stdout.write(upgrade_line(document) + "\n")
+    return 0
+
+
+def _warm(parsed: argparse.Namespace) -> int:
+    progress = progress_to(sys.stderr)
+    number = compile_for_this_machine(progress)
+    progress("")
+    sys.stdout.write(f"{number} kernels were compiled\n")
     return 0
 
 

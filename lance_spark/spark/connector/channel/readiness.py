@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from lance_spark.kernels.jit import import_compiler
+from lance_spark.kernels.machine_code import llvm
 from lance_spark.spark.connector.channel.registry import Call, Done, known_operations, operation
 
 
@@ -15,7 +15,7 @@ class ReadyRequest:
 
 @operation("planner.ready")
 def ready(request: ReadyRequest, call: Call) -> Done:
-    """Imports what statements need, of which numba takes the longest."""
+    """Imports what statements need, of which LLVM takes the longest."""
     known_operations()
-    import_compiler()
+    llvm()
     return Done()

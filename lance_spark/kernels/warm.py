@@ -1,0 +1,61 @@
+"""All kernels compiled before anybody waits for them: for this machine, or for the wheel.
+
+`python -m lance_spark warm` is the first; ``python -m lance_spark.kernels.warm`` writes the object files of the wheel.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+from lance_spark import kernels
+from lance_spark.kernels import machine_code
+from lance_spark.kernels.jit import Kernel
+
+
+def all_kernels() -> list[Kernel]:
+    """The kernels that Python calls, each once, by module."""
+    found: dict[Kernel, None] = {}
+    for info in pkgutil.walk_packages(kernels.__path__, f"{kernels.__name__}."):
+        name = info.name.rpartition(".")[2]
+        if info.ispkg or name in ("compiler", "memory", "pointers", "warm"):
+            continue
+        for value in vars(importlib.import_module(info.name)).values():
+            # Names with an underscore are called by kernels of their module.
+            if isinstance(value, Kernel) and not value.is_inlined and not value.__name__.startswith("_"):
+                found[value] = None
+    return list(found)
+
+
+def compile_for_this_machine(progress: Callable[[str], None]) -> int:
+    """Compiles every kernel that is not on disk for the processor that is there.
+
+    Returns:
+        How many were compiled.
+    """
+    target = machine_code.host()
+    missing = [kernel for kernel in all_kernels() if not machine_code.is_stored(kernel, target)]
+    for number, kernel in enumerate(missing):
+        progress(f"{number} of {len(missing)} kernels compiled")
+        machine_code.compiled(kernel, target)
+    return len(missing)
+
+
+def write_portable(folder: Path) -> int:
+    """Writes the object files of `machine_code.PORTABLE` into a folder, which is made anew; returns their number."""
+    from lance_spark.kernels.compiler import compile_kernel
+
+    shutil.rmtree(folder, ignore_errors=True)
+    everything = all_kernels()
+    for kernel in everything:
+        name = machine_code.file_name(kernel, machine_code.PORTABLE)
+        if not machine_code.store(folder / name, compile_kernel(kernel, machine_code.PORTABLE)):
+            raise OSError(f"cannot write {folder / name}")
+    return len(everything)
+
+
+if __name__ == "__main__":
+    print(f"{write_portable(machine_code.packaged())} object files in {machine_code.packaged()}")  # noqa: T201
