@@ -33,7 +33,7 @@ from lance_spark.storage import open_store
 from lance_spark.storage.base import ObjectStore, PutResult
 from lance_spark.storage.overlap import overlapped
 from lance_spark.storage.paths import below, parse_root
-from lance_spark.table.bases import resolved
+from lance_spark.table.base_places import resolved
 from lance_spark.table.cleanup.auto_cleanup import DROPPED_TABLE_RETENTION, FOREVER
 from lance_spark.table.cleanup.references import detached_versions
 from lance_spark.table.location import TableLocation

@@ -7,6 +7,7 @@ for. So its retry policy is replaced by one that asks `patience`.
 from __future__ import annotations
 
 import asyncio
+import re
 import time
 from collections.abc import Callable, Mapping
 from functools import cache
@@ -90,11 +91,15 @@ def adlfs_arguments(options: Mapping[str, str], account_host: str) -> dict[str, 
         account_host: the part of the URI after ``@``, such as ``account.dfs.core.windows.net``; may be empty.
 
     Raises:
-        InvalidInputError: see `options.translate`; also for an endpoint without account name and key.
+        InvalidInputError: see `options.translate`; also for an endpoint without account name and key, or a wrong host.
     """
     arguments = translate("Azure", options, _TARGETS, _IGNORED)
     if account_host:
-        arguments.setdefault("account_name", account_host.partition(".")[0])
+        account = account_host.partition(".")[0]
+        if not re.fullmatch("[A-Za-z0-9-]+", account):  # It becomes a part of a host's name.
+            raise InvalidInputError(f"{account_host!r} names no Azure account; write account.dfs.core.windows.net")
+        if arguments.setdefault("account_name", account) != account:
+            raise InvalidInputError(f"URI has Azure account {account!r}, option account_name another; leave one out")
     endpoint = arguments.pop("endpoint", None)
     if endpoint is not None:
         arguments = _with_endpoint(arguments, endpoint)

@@ -74,7 +74,8 @@ class FsspecStore(RemoteStore):
         return _SpooledOutput(self, object_path(path))
 
     def client_errors(self) -> tuple[type[BaseException], ...]:
-        return (OSError, asyncio.TimeoutError, NotImplementedError, ValueError, *http_errors())
+        # TypeError: an option that the client does not know.
+        return (OSError, asyncio.TimeoutError, NotImplementedError, ValueError, TypeError, *http_errors())
 
     def _client_arguments(self) -> dict[str, Any]:
         """The storage options as arguments of the client, and `RETRY_SECONDS` if it is set."""
@@ -147,7 +148,7 @@ class FsspecStore(RemoteStore):
 
         # Once only: a client that is not known may report the lost reply of its first attempt in any way.
         return create_if_absent(
-            self._patience, send, (*self.client_errors(), TypeError), self._created, judge_failure, max_attempts=1
+            self._patience, send, self.client_errors(), self._created, judge_failure, max_attempts=1
         )
 
     def _created(self, error: BaseException) -> PutResult | None:

@@ -29,6 +29,9 @@ _STORES = {
 }
 """Scheme -> (module of this package, class). All other schemes use fsspec."""
 
+KNOWN_SCHEMES = frozenset(_STORES) | {WITH_DYNAMODB}
+"""The schemes of stores with a class here."""
+
 _WITHOUT_OPTIONS = ("file", "memory")
 """Stores without options. Options of other stores are accepted, for tables elsewhere; unknown ones are not."""
 
@@ -97,6 +100,33 @@ def open_manifest_table(uri: str, storage_options: Options | None = None) -> Man
     open_table: Callable[[str, str, Options], ManifestTable]
     open_table = import_module("lance_spark.storage.s3.dynamodb").DynamoManifestTable
     return open_table(name, root.location, options)
+
+
+def are_of_one_service(uri: str, root_uri: str, options: Options) -> bool:
+    """Whether requests for `uri` go to the service that `options` were given for, with a table at `root_uri`.
+
+    S3 and Google have their endpoint in the options or by default, so all of their buckets are of one service. Azure
+    has the account in a URI or in the options, other schemes have the host. Options of a table on a local disk, which
+    needs none itself, are for any store with a class here.
+
+    >>> are_of_one_service("s3://a/x", "s3a://b/t", {}), are_of_one_service("gs://a/x", "s3://a/t", {})
+    (True, False)
+    """
+    (scheme, service, account), (root_scheme, root_service, root_account) = _service(uri), _service(root_uri)
+    if service != root_service and (root_scheme not in _WITHOUT_OPTIONS or scheme not in _STORES):
+        return False
+    # An account in the options that contradicts the one in the URI is refused by the store.
+    return account in ("", root_account) or any(name.lower().endswith("account_name") for name in options)
+
+
+def _service(uri: str) -> tuple[str, str, str]:
+    """(scheme, service, host of the account if the URI has one); a service without a class here is one host."""
+    root = parse_root(split_query(uri)[0])
+    host = root.location.partition("/")[0]
+    if root.scheme not in _STORES:
+        return root.scheme, f"{root.scheme}://{host}", ""
+    service, _ = _STORES[root.scheme]
+    return root.scheme, service, host.partition("@")[2] if service == "azure" else ""
 
 
 def _known_names() -> frozenset[str]:

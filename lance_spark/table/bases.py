@@ -6,13 +6,11 @@ a base id is at that path, in `data/` below it if the base path is the root of a
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from threading import Lock
 from typing import Any
-from urllib.parse import urlsplit
 
 from lance_spark._proto import table_pb2
 from lance_spark.cached import cached_property
@@ -20,18 +18,14 @@ from lance_spark.errors import CorruptFileError, NotFoundError
 from lance_spark.storage import open_store
 from lance_spark.storage.base import ObjectStore
 from lance_spark.storage.cache import has_free_etags
-from lance_spark.storage.paths import UriOrPath, below, parse_root, uri_text
+from lance_spark.storage.paths import UriOrPath, below, uri_text
+from lance_spark.table.base_places import followed, open_place, options_of
 from lance_spark.table.manifests.manifest_store import ObjectManifests
 from lance_spark.table.paths import DATA, INDICES, detached_manifest_path, is_detached
 from lance_spark.table.rows.fragment import BaseId, DataFile, DeletionFile, FragmentId
 
-_SCOPED = re.compile(r"base_([0-9]{1,10})\.(.+)")
-
 REMOTE_READS = 16
 """Files that are read at once where each request takes a network's round trip."""
-
-# The URI of a base path has no query: reading files does not need the commit service.
-_COMMON_SCHEMES = {"s3a": "s3", "s3n": "s3", "s3+ddb": "s3", "gcs": "gs"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,9 +210,10 @@ class Bases:
 
         Raises:
             CorruptFileError: there is no such base path.
+            UnsupportedFeatureError: it is in a store that is not followed.
         """
         base = self._base(base_id)
-        uri = resolved(base.path, self._root.uri)
+        uri = followed(base.path, base_id, self._root.uri)
         return below(uri, DATA) if base.is_dataset_root else uri
 
     def folder(self, base_id: BaseId) -> ObjectStore:
@@ -231,7 +226,7 @@ class Bases:
 
     def other(self, uri: str) -> ObjectStore:
         """The store of a place that is no base path of the table; for blobs that are references."""
-        return open_store(uri, options_of(self._storage_options))
+        return open_place(uri, self._root.uri, self._storage_options)
 
     def targets(self, names: Sequence[str]) -> tuple[DataTarget, ...]:
         """The destinations of new data files, for the base paths called `names`.
@@ -279,8 +274,8 @@ class Bases:
         with self._lock:
             store = self._stores.get(base_id)
             if store is None:
-                uri = resolved(self._base(base_id).path, self._root.uri)
-                store = self._stores[base_id] = open_store(uri, options_of(self._storage_options, base_id))
+                uri = followed(self._base(base_id).path, base_id, self._root.uri)
+                store = self._stores[base_id] = open_place(uri, self._root.uri, self._storage_options, base_id)
             return store
 
 
@@ -305,44 +300,3 @@ def removed_meanwhile(display_name: str) -> NotFoundError:
         f"{display_name} was removed by VACUUM or an automatic clean-up while it was read. Run the query again; for "
         "queries that take long, keep versions longer than they run, or give the version a tag, which VACUUM spares"
     )
-
-
-def options_of(storage_options: Mapping[str, str] | None, base_id: BaseId | None = None) -> dict[str, str] | None:
-    """The storage options of a base path, or of the table's own root: ``base_<id>.<key>`` is `key` for that one only.
-
-    >>> options_of({"key": "all", "base_1.key": "one"}, BaseId(1)), options_of({"key": "all", "base_1.key": "one"})
-    ({'key': 'one'}, {'key': 'all'})
-    """
-    if not storage_options:
-        return None
-    scoped = {key: match for key in storage_options if isinstance(key, str) and (match := _SCOPED.fullmatch(key))}
-    options = {key: value for key, value in storage_options.items() if key not in scoped}
-    own = {match[2]: storage_options[key] for key, match in scoped.items() if int(match[1]) == base_id}
-    return options | own
-
-
-def base_path_of(root_uri: str) -> str:
-    """The path of a table's root for manifests of other tables: absolute, with a scheme that every reader knows.
-
-    >>> base_path_of("s3a://bucket/my%20table"), base_path_of("/tables/a/"), base_path_of("file:///tables/my%20t")
-    ('s3://bucket/my%20table', '/tables/a', '/tables/my t')
-    """
-    root = parse_root(root_uri)
-    if root.scheme == "file":
-        return root.location
-    scheme = _COMMON_SCHEMES.get(root.scheme, root.scheme)
-    return f"{scheme}://{root_uri.partition('://')[2].partition('?')[0].rstrip('/')}"
-
-
-def resolved(path: str, root_uri: str) -> str:
-    """The URI of a base path. A path without a scheme is in the same store as the table's root.
-
-    >>> resolved("/tables/a", "s3://bucket/tables/b")
-    's3://bucket/tables/a'
-    >>> resolved("/tables/a", "/tables/b"), resolved("gs://x/y", "s3://bucket/b")
-    ('/tables/a', 'gs://x/y')
-    """
-    if "://" in path or "://" not in root_uri:
-        return path
-    root = urlsplit(root_uri)
-    return f"{root.scheme}://{root.netloc}/{path.lstrip('/')}"

@@ -10,7 +10,8 @@ from lance_spark.errors import InvalidInputError, NotFoundError
 from lance_spark.storage import open_manifest_table, open_store
 from lance_spark.storage.base import ObjectStore
 from lance_spark.storage.paths import UriOrPath, below, uri_text
-from lance_spark.table.bases import Bases, options_of
+from lance_spark.table.base_places import options_of
+from lance_spark.table.bases import Bases
 from lance_spark.table.manifests.external_manifests import ExternalManifests
 from lance_spark.table.manifests.history import History, PinnedHistory
 from lance_spark.table.manifests.manifest import Manifest

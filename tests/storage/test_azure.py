@@ -41,6 +41,11 @@ def test_understands_the_names_of_the_lance_libraries() -> None:
     assert own.items() <= adlfs_arguments(expected | times | {"endpoint": "http://h/a"}, "").items()
     with pytest.raises(InvalidInputError, match="account_key"):
         adlfs_arguments({"account_name": "a", "endpoint": "http://h/a"}, "")
+    for host in ("2130706433#", "a/b", "a:80", ".x"):
+        with pytest.raises(InvalidInputError, match="names no Azure account"):
+            adlfs_arguments({}, host)
+    with pytest.raises(InvalidInputError, match="'other', option account_name another"):
+        adlfs_arguments({"account_name": "a"}, "other.dfs.core.windows.net")
     with pytest.raises(InvalidInputError, match="did you mean 'account_name'"):
         adlfs_arguments({"acount_name": "a"}, "")
 

@@ -155,3 +155,11 @@ def test_options_reach_the_client() -> None:
     store.put("a", b"1")
     expected = {"password": "12345", "secure": True, "extra": {"a": 1}, "odd": "{", "use_listings_cache": False}
     assert seen == expected
+
+
+def test_an_option_that_the_client_does_not_know() -> None:
+    pytest.importorskip("aiohttp", reason="aiohttp is not installed")
+    store = open_store("http://127.0.0.1:1/t", {"aws_access_key_id": "hunter2"})
+    with pytest.raises(StorageError, match=r"http://127\.0\.0\.1:1/t.* argument 'aws_access_key_id'") as caught:
+        store.read("a")
+    assert "hunter2" not in str(caught.value)

@@ -7,7 +7,7 @@ of it in the other table, whose clean-up would remove the files: `refs/clone_tag
 from __future__ import annotations
 
 from lance_spark.errors import InvalidInputError
-from lance_spark.table.bases import base_path_of
+from lance_spark.table.base_places import base_path_of
 from lance_spark.table.commits.commit import Commit, NewTable, RetryPolicy
 from lance_spark.table.location import TableLocation
 from lance_spark.table.manifests.manifest import Manifest

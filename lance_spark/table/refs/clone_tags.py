@@ -16,7 +16,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
 from lance_spark.errors import CommitStateUnknownError, LanceError, StorageError
-from lance_spark.table.bases import base_path_of, options_of, resolved
+from lance_spark.table.base_places import base_path_of, followed, options_at, resolved
 from lance_spark.table.cleanup.references import CLONE_PREFIX
 from lance_spark.table.commits.commit import RetryPolicy
 from lance_spark.table.location import TableLocation
@@ -109,7 +109,8 @@ def tags_for_clone(clone: TableLocation) -> list[tuple[TableLocation, str]]:
         newest, root = clone.latest(), base_path_of(clone.uri)
         for base in () if newest is None else newest.base_paths:
             with suppress(LanceError):
-                table = TableLocation(resolved(base.path, clone.uri), options_of(clone.storage_options, base.id))
+                uri = followed(base.path, base.id, clone.uri)
+                table = TableLocation(uri, options_at(uri, clone.uri, clone.storage_options, base.id))
                 tags += [(table, name) for name in table.refs.tags() if _clone_of(table.refs, name) == root]
     return tags
 
@@ -141,7 +142,8 @@ def _shared(table: TableLocation, source: Manifest) -> Iterator[_Kept]:
         if not base.is_dataset_root or base_path_of(uri) == clone:
             continue
         try:
-            location = TableLocation(uri, options_of(own.storage_options, base.id))
+            options = options_at(uri, own.uri, own.storage_options, base.id)
+            location = TableLocation(followed(base.path, base.id, own.uri), options)
             tags = [tag for name, tag in location.refs.tags().items() if _clone_of(location.refs, name) == clone]
         except LanceError as error:
             _log.warning("%s is not asked for the versions that %s shares with it: %s", uri, own.uri, error)

@@ -16,7 +16,8 @@ import lance_spark
 from lance_spark._proto import transaction_pb2
 from lance_spark.errors import CommitConflictError, IncompatibleConflictError, InvalidInputError, NotFoundError
 from lance_spark.storage.faults import Fault, FaultStore, Harm
-from lance_spark.table.bases import BasePath, base_path_of
+from lance_spark.table.base_places import base_path_of
+from lance_spark.table.bases import BasePath
 from lance_spark.table.commits.commit import RetryPolicy
 from lance_spark.table.location import TableLocation
 from lance_spark.table.manifests.history import History

@@ -25,7 +25,8 @@ from lance_spark.spark.options.names import storage_options_of
 from lance_spark.spark.predicates import SparkExpression
 from lance_spark.storage import open_store
 from lance_spark.storage.paths import place_of
-from lance_spark.table.bases import Bases, options_of, removed_meanwhile
+from lance_spark.table.base_places import options_of
+from lance_spark.table.bases import Bases, removed_meanwhile
 from lance_spark.table.dataset import Dataset
 from lance_spark.table.location import TableLocation
 from lance_spark.table.maintenance.after_commit import maintain_after

@@ -17,7 +17,7 @@ from lance_spark.spark.jobs.task_result import TaskResult
 from lance_spark.spark.jobs.write_job import WriteJob
 from lance_spark.storage import open_store
 from lance_spark.storage.paths import absolute_uri
-from lance_spark.table.bases import options_of
+from lance_spark.table.base_places import options_of
 
 
 @dataclass(frozen=True)

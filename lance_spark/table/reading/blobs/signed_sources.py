@@ -18,7 +18,8 @@ from lance_spark.errors import InvalidInputError
 from lance_spark.storage.base import ObjectStore
 from lance_spark.storage.paths import absolute_uri
 from lance_spark.storage.registry import open_store
-from lance_spark.table.bases import Bases, options_of
+from lance_spark.table.base_places import open_place, options_of
+from lance_spark.table.bases import Bases
 from lance_spark.table.paths import DATA, checked_relative
 from lance_spark.table.rows.fragment import BaseId
 
@@ -122,7 +123,7 @@ class SignedSources:
         """
         path = checked_relative(plain.path, "data file")
         if source.folder:
-            return open_store(source.folder, options_of(self._options(source), plain.base_id)), path
+            return open_place(source.folder, source.root, self._options(source), plain.base_id), path
         return open_store(source.root, options_of(self._options(source))), f"{DATA}/{path}"
 
     def absolute(self, source: SignedSource, base_id: int, uri: str) -> str:
