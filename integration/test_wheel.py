@@ -39,6 +39,19 @@ except Exception as error:
     print(next(line for line in str(error).splitlines() if "UnsupportedOperationException" in line))
 """
 
+OLD_JAR_OF_A_CATALOG = """
+import sys
+from pyspark.sql import SparkSession
+
+builder = SparkSession.builder.master("local[1]").config("spark.driver.extraClassPath", sys.argv[1])
+builder = builder.config("spark.sql.catalog.lance", "io.lancespark.LanceCatalog")
+spark = builder.config("spark.sql.catalog.lance.root", sys.argv[2]).getOrCreate()
+try:
+    spark.sql("SHOW TABLES IN lance")
+except Exception as error:
+    print(str(error).splitlines()[0])
+"""
+
 FIRST_ROWS = """
 import sys
 import lance_spark
@@ -94,11 +107,12 @@ def test_first_minutes(environment: Path, minor: str, part: str, tmp_path: Path)
     assert not (tmp_path / ".cache" / "lance-spark").exists()
 
 
-def test_jar_of_another_minor(environment: Path, minor: str, built: Path, tmp_path: Path) -> None:
-    other = next(name for name in build.MINORS if name != minor)
-    old = tmp_path / "old.jar"
-    old.write_bytes(files_in(built, ".jar")[build.jar_of(other).name])
-    own = {"HOME": str(tmp_path), "SPARK_LOCAL_IP": "127.0.0.1"}
-    printed = run(environment / "bin" / "python", "-c", OLD_JAR, old, tmp_path, cwd=tmp_path, **own)
-    assert f"this jar of the Lance connector is for Spark {other}, this is Spark {minor}." in printed
-    assert f"put lance-spark-{minor}.jar on the class path in its place" in printed
+@pytest.mark.parametrize("program", [OLD_JAR, OLD_JAR_OF_A_CATALOG], ids=["configured", "catalog alone"])
+def test_jar_of_another_minor(environment: Path, minor: str, built: Path, tmp_path: Path, program: str) -> None:
+    for other in {build.MINORS[0], build.MINORS[-1]} - {minor}:
+        old = tmp_path / f"{other}.jar"
+        old.write_bytes(files_in(built, ".jar")[build.jar_of(other).name])
+        own = {"HOME": str(tmp_path), "SPARK_LOCAL_IP": "127.0.0.1"}
+        printed = run(environment / "bin" / "python", "-c", program, old, tmp_path, cwd=tmp_path, **own)
+        assert f"this jar of the Lance connector is for Spark {other}, this is Spark {minor}." in printed
+        assert f"put lance-spark-{minor}.jar on the class path in its place" in printed

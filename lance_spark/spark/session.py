@@ -12,9 +12,9 @@ has a jar of its own::
 
 The jar is on the class path of the driver because Spark's JDBC server closes the class loader of `spark.jars` with its
 first client. The extension hands it to the executors, and adds statements such as OPTIMIZE, each of which is also a
-procedure, for sessions without it. The last line is for speed. `JOIN_SETTINGS` let Spark join co-partitioned tables
-without a shuffle. They affect all data sources of the session, so only `configure` sets them, and ``joins=False``
-leaves them unchanged.
+procedure, for sessions without it. The last line is for speed. `redaction` hides credentials of stores and catalogs in
+Spark's UI, event logs and plans. `JOIN_SETTINGS` let Spark join co-partitioned tables without a shuffle. They affect
+all data sources of the session, so only `configure` sets them, and ``joins=False`` leaves them unchanged.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ import pyarrow as pa
 from lance_spark.errors import InvalidInputError, NotFoundError, UnsupportedFeatureError
 from lance_spark.spark.jvm import build
 from lance_spark.spark.jvm.jar import jar_bytes, jar_path, supported_minor
+from lance_spark.spark.redaction import OF_OPTIONS, redactions, with_secrets
 from lance_spark.spark.submitted import CLASS_PATH, add_to_arguments, running_jvm, submitted_settings, with_item
 from lance_spark.storage.paths import UriOrPath, uri_text
 
@@ -59,6 +60,12 @@ Spark reads this when its JVM starts."""
 DEFAULT_PYTHON = "spark.sql.lance.defaultPython"
 """The Python that plans statements, and runs tasks on the same machine, where neither `spark.pyspark.python` nor
 PYSPARK_PYTHON names one."""
+
+_LAUNCHER_LOADERS = (
+    "org.apache.spark.util.MutableURLClassLoader",
+    "org.apache.spark.util.ChildFirstURLClassLoader",
+)
+"""The class loaders of what spark-submit runs; the second one with `spark.driver.userClassPathFirst`."""
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 
@@ -101,9 +108,14 @@ def configure(
     if jvm is None:
         settings[CLASS_PATH] = with_item(given.get(CLASS_PATH) or "", jar, os.pathsep)
         add_to_arguments(CLASS_PATH, jar, os.pathsep)
-    else:
-        _add_to_class_path(jvm, jar)
-    defaults = {LOCAL_SOCKETS: "true", **({} if _is_of_server(builder) else {DEFAULT_PYTHON: sys.executable})}
+    elif not _add_to_class_path(jvm, jar):
+        raise UnsupportedFeatureError(
+            f"this JVM takes no more jars; start it with {CLASS_PATH} = {jar}", feature="configure in a running JVM"
+        )
+    is_of_server = _is_of_server(builder)
+    if not is_of_server:  # What a server hides is not known here.
+        settings.update(redactions(given))
+    defaults = {LOCAL_SOCKETS: "true", **({} if is_of_server else {DEFAULT_PYTHON: sys.executable})}
     settings.update({name: value for name, value in defaults.items() if name not in given})
     any_builder: Any = builder
     for name, value in settings.items():
@@ -133,10 +145,13 @@ def install(spark: Any, catalog: str = "lance", *, root: UriOrPath | None = None
     else:
         jar = jar_path(str(spark.version))
         if Path(jar).name not in {Path(row[0]).name for row in spark.sql("LIST JARS").collect()}:
+            # Spark's UI loads the classes of metrics from there; where it does not have them, it shows no values.
+            _add_to_class_path(spark._jvm, jar)
             spark.sql(f"ADD JAR '{jar}'")
         _add_rules(spark)
         if spark.conf.get(DEFAULT_PYTHON, None) is None:
             settings[DEFAULT_PYTHON] = sys.executable
+    settings[OF_OPTIONS] = with_secrets(spark.conf.get(OF_OPTIONS))
     for name, value in settings.items():
         spark.conf.set(name, value)
 
@@ -148,20 +163,18 @@ def _join_settings(version: str) -> dict[str, str]:
     return {name.replace(".allowKeysSubset", ".allowJoinKeysSubset"): value for name, value in JOIN_SETTINGS.items()}
 
 
-def _add_to_class_path(jvm: Any, jar: str) -> None:
-    """Puts the jar on the class path of a JVM whose driver has not started, such as spark-submit's.
-
-    Raises:
-        UnsupportedFeatureError: the JVM was not started by Spark.
-    """
+def _add_to_class_path(jvm: Any, jar: str) -> bool:
+    """Puts the jar on the class path of a running JVM; False if Spark's launcher has not made its class loader."""
     loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
-    if loader.getResource(f"{CATALOG_CLASS.replace('.', '/')}.class") is not None:
-        return
-    if not loader.getClass().getName().endswith("MutableURLClassLoader"):
-        raise UnsupportedFeatureError(
-            f"this JVM takes no more jars; start it with {CLASS_PATH} = {jar}", feature="configure in a running JVM"
-        )
+    if loader is not None and loader.getResource(f"{CATALOG_CLASS.replace('.', '/')}.class") is not None:
+        return True
+    # A thread that has run ADD JAR has the class loader of such jars, a child of that of all other threads.
+    while loader is not None and loader.getClass().getName() not in _LAUNCHER_LOADERS:
+        loader = loader.getParent()
+    if loader is None:
+        return False
     loader.addURL(jvm.java.io.File(jar).toURI().toURL())
+    return True
 
 
 def _add_rules(spark: Any) -> None:

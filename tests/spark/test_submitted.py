@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from pathlib import Path
 
@@ -140,6 +141,38 @@ def test_settings_that_are_no_lists_stay_as_the_user_has_them(conf: Path) -> Non
     defaults(conf, f"{sockets} false\n{python} /opt/python\n")
     assert not {sockets, python} & set(configured())
     assert configured(**{python: "/mine"})[python] == "/mine"
+
+
+def hides(pattern: str, *names: str) -> list[bool]:
+    # Java's flags reach to the end of the group that they are in; Python has another notation for that.
+    pattern = pattern.replace("(?:(?i)", "(?i:")
+    return [re.search(pattern, f"spark.sql.catalog.lance.{name}") is not None for name in names]
+
+
+@pytest.mark.parametrize("name", ["spark.redaction.regex", "spark.sql.redaction.options.regex"])
+def test_patterns_of_hidden_settings_stay(conf: Path, name: str) -> None:
+    asked = ("storage.account_key", "storage.AWS_Access_Key_Id", "header.authorization", "of_the_site", "site_too")
+    assert hides(configured()[name], *asked) == [True, True, True, False, False]
+    assert hides(configured(**{name: "site_too"})[name], *asked) == [True, True, True, False, True]
+    defaults(conf, f"{name} (?i)OF_THE_SITE\n")
+    made = configured()
+    assert hides(made[name], *asked) == [True, True, True, True, False]
+    assert hides(configured(**{name: "site_too"})[name], *asked) == [True, True, True, False, True]
+    # Our flag is none of the pattern of the site.
+    assert hides(configured(**{name: "A_SITE|B_SITE"})[name], "storage.SAS_KEY", "a_site") == [True, False]
+    assert configured(**{name: made[name]})[name] == made[name]
+
+
+def test_what_spark_hides_by_itself_stays_hidden() -> None:
+    made = configured()
+    names = ("client.SECRET", "password", "token", "access.key", "accesskey", "credential", "region")
+    assert hides(made["spark.redaction.regex"], *names) == [True] * 6 + [False]
+    assert hides(made["spark.sql.redaction.options.regex"], "jdbc_URL", "region") == [True, False]
+
+
+def test_what_a_server_hides_is_left_to_it() -> None:
+    made = configured(**{"spark.remote": "sc://far"})
+    assert not {"spark.redaction.regex", "spark.sql.redaction.options.regex"} & set(made)
 
 
 def test_python_of_a_client_is_not_that_of_its_server(monkeypatch: pytest.MonkeyPatch) -> None:

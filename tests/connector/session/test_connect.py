@@ -30,6 +30,21 @@ def test_writes_and_reads(connect: ConnectSession) -> None:
     assert lance.dataset(str(connect.root / "by_path")).version == 2
 
 
+ERROR = """
+try:
+    spark.sql("CALL lance.system.history(table => 'nowhere.orders')").collect()
+    raise SystemExit("there is no such table")
+except Exception as error:
+    assert error.getMessage().startswith("[LANCE_NOT_FOUND] there is no table nowhere.orders in catalog lance"), error
+    assert (error.getCondition(), error.getSqlState()) == ("LANCE_NOT_FOUND", "42704"), error
+    assert error.getMessageParameters() == {}, error
+"""
+
+
+def test_what_python_asks_of_an_error(connect: ConnectSession) -> None:
+    connect.run(ERROR)
+
+
 SEARCHES = """
 import numpy as np
 import lance_spark

@@ -7,6 +7,7 @@ from pathlib import Path
 import lance
 import pyarrow as pa
 import pytest
+from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
@@ -130,3 +131,14 @@ def test_writers_of_frames(spark: SparkSession, uri: str) -> None:
         assert "Traceback" not in str(raised.value)
     assert lance.dataset(uri).version == 1
     assert not Path(f"{uri}x").exists()
+
+
+def test_what_python_asks_of_an_error(spark: SparkSession) -> None:
+    error = refusal(spark, "CALL lance.system.history(table => 'nowhere.orders')")
+    text = "there is no table nowhere.orders in catalog lance"
+    assert str(error).splitlines()[0] == f"[LANCE_NOT_FOUND] {text} SQLSTATE: 42704"
+    assert (error.getCondition(), error.getSqlState()) == ("LANCE_NOT_FOUND", "42704")
+    assert (error.getMessageParameters(), error.getQueryContext()) == ({}, [])
+    # PySpark looks up the text by the condition; docs/reference/errors.md says so.
+    with pytest.raises(Py4JJavaError, match="Cannot find main error class 'LANCE_NOT_FOUND'"):
+        error.getMessage()

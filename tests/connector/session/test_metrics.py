@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import zipfile
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,6 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from tests.support.connector.metrics import metrics, shown
 from tests.support.connector.plans import plan
+from tests.support.connector.script_session import WITHOUT_CONNECTOR, printed
 
 
 @pytest.mark.slow
@@ -150,3 +153,59 @@ def test_jobs_of_procedures_have_the_name_of_the_statement(
     assert spark.sparkContext.getLocalProperty("spark.job.description") == description
     spark.sparkContext.setLocalProperty("spark.job.description", None)
     spark.sql("DROP TABLE lance.named_jobs PURGE")
+
+
+IN_A_RUNNING_SESSION = """
+def loaders(loader):
+    while loader is not None:
+        yield loader.getClass().getSimpleName()
+        loader = loader.getParent()
+
+if "{when}" == "after":
+    spark.sql(f"ADD JAR '{root}/other.jar'")
+print("==== loaders", *loaders(spark._jvm.java.lang.Thread.currentThread().getContextClassLoader()), file=sys.stderr)
+lance_spark.install(spark, root=root)
+
+from tests.support.connector.metrics import shown
+
+spark.range(10).coalesce(1).writeTo("lance.t").create()
+print("==== written", shown(spark)["rows written"], file=sys.stderr)
+assert len(spark.table("lance.t").where("id > 3").collect()) == 6
+print("==== read", shown(spark)["rows read"], file=sys.stderr)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("when", "first", "loader"),
+    [
+        ("before", "false", "MutableURLClassLoader"),
+        ("after", "true", "NonClosableMutableURLClassLoader ChildFirstURLClassLoader"),
+    ],
+)
+def test_spark_finds_the_metrics_of_an_installed_connector(
+    jar: Path, tmp_path: Path, when: str, first: str, loader: str
+) -> None:
+    """Install before and after ADD JAR of another jar."""
+    with zipfile.ZipFile(tmp_path / "other.jar", "w") as other:
+        other.writestr("a", "")
+    settings = ("spark.ui.enabled=true", "spark.ui.port=0", f"spark.driver.userClassPathFirst={first}")
+    log = printed(jar, tmp_path, IN_A_RUNNING_SESSION.replace("{when}", when), *settings, start=WITHOUT_CONNECTOR)
+    assert f"==== loaders {loader}" in log
+    assert re.findall(r"==== (\w+) (\d+)$", log, re.MULTILINE) == [("written", "10"), ("read", "6")]
+    assert "LanceMetrics" not in log
+    assert "ClassNotFoundException" not in log
+
+
+FOREIGN_LOADER = """
+thread = spark._jvm.java.lang.Thread.currentThread()
+thread.setContextClassLoader(spark._jvm.java.lang.ClassLoader.getSystemClassLoader())
+lance_spark.install(spark, root=root)
+spark.range(10).writeTo("lance.t").create()
+print("==== rows", spark.table("lance.t").count(), file=sys.stderr)
+"""
+
+
+@pytest.mark.slow
+def test_install_needs_no_class_loader_of_spark(jar: Path, tmp_path: Path) -> None:
+    assert "==== rows 10" in printed(jar, tmp_path, FOREIGN_LOADER, start=WITHOUT_CONNECTOR)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import zipfile
 from pathlib import Path
 
+import pyspark
 import pytest
 from pyspark.sql import SparkSession
 
@@ -13,6 +15,7 @@ import lance_spark
 from lance_spark.errors import InvalidInputError, UnsupportedFeatureError
 from lance_spark.spark import session
 from lance_spark.spark.jvm import build
+from tests.support.connector.script_session import WITHOUT_CONNECTOR, printed
 
 PATH_CATALOG = "spark.sql.catalog.lance_path"
 
@@ -97,6 +100,47 @@ def test_the_same_sources_give_the_same_jar(jar: Path, tmp_path: Path) -> None:
         assert "io/lancespark/LanceCatalog.class" in archive.namelist()
         services = "META-INF/services/org.apache.spark.sql.sources.DataSourceRegister"
         assert archive.read(services) == b"io.lancespark.LanceSource\n"
+        services = "META-INF/services/org.apache.spark.sql.SparkSessionExtensionsProvider"
+        assert archive.read(services) == b"io.lancespark.LanceVersionCheck\n"
+
+
+HERE = build.minor_of(pyspark.__version__)
+
+OTHER_JAR = """
+for name, run in {
+    "names": lambda: spark.sql("SHOW TABLES IN lance").collect(),
+    "table": lambda: spark.table("lance.t").collect(),
+    "load": lambda: spark.read.format("lance").load(f"{root}/t").collect(),
+    "save": lambda: spark.range(2).write.format("lance").save(f"{root}/t"),
+    "stream": lambda: spark.readStream.format("lance").load(f"{root}/t"),
+    "session catalog": lambda: spark.sql(f"CREATE TABLE t (id INT) USING lance LOCATION '{root}/t'"),
+}.items():
+    print("====", name, attempt(run), file=sys.stderr)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("minor", sorted({build.MINORS[0], build.MINORS[-1]} - {HERE}))
+def test_jar_of_another_minor_in_a_session_without_the_extension(jar: Path, tmp_path: Path, minor: str) -> None:
+    other = build.jar_of(minor)
+    if not build.is_current(minor):
+        pytest.skip(f"there is no jar for Spark {minor} here; make wheel builds all and tries them")
+    log = printed(
+        jar,
+        tmp_path,
+        OTHER_JAR,
+        f"spark.driver.extraClassPath={other}",
+        f"spark.sql.catalog.lance={session.CATALOG_CLASS}",
+        f"spark.sql.catalog.lance.root={tmp_path}",
+        f"spark.sql.warehouse.dir={tmp_path}/warehouse",
+        start=WITHOUT_CONNECTOR,
+    )
+    lines = [line for line in log.splitlines() if line.startswith("==== ")]
+    assert len(lines) == 6
+    sentence = (
+        rf"this jar of the Lance connector is for Spark {minor}, this is Spark {HERE}\.\d+; put lance-spark-{HERE}"
+    )
+    assert [line for line in lines if not re.match(rf"==== [a-z ]+ {sentence}", line)] == []
 
 
 def test_another_spark_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -33,17 +33,25 @@ builder = (
 root, *settings = sys.argv[1:]
 for setting in settings:
     builder = builder.config(*setting.split("=", 1))
-spark = lance_spark.configure(builder, root=root).getOrCreate()
+{start}
 {body}
 spark.stop()
 print("done")
 """
 
 
-def printed(jar: Path, root: Path, body: str, *settings: str) -> str:
-    """What a session with the connector prints to stderr."""
+CONFIGURED = "spark = lance_spark.configure(builder, root=root).getOrCreate()"
+WITHOUT_CONNECTOR = "spark = builder.getOrCreate()"
+
+
+def printed(jar: Path, root: Path, body: str, *settings: str, start: str = CONFIGURED) -> str:
+    """What a session with the connector prints to stderr.
+
+    Args:
+        start: `CONFIGURED` or `WITHOUT_CONNECTOR`.
+    """
     result = subprocess.run(
-        [sys.executable, "-c", SCRIPT.replace("{body}", body), str(root), *settings],
+        [sys.executable, "-c", SCRIPT.replace("{start}", start).replace("{body}", body), str(root), *settings],
         capture_output=True,
         text=True,
         env=spark_environment(),

@@ -2,6 +2,7 @@ package io.lancespark;
 
 import io.lancespark.catalog.TableRequests;
 import io.lancespark.compat.SessionConf;
+import io.lancespark.python.LanceSpark;
 import io.lancespark.streaming.LanceStreams;
 import io.lancespark.table.LanceIdentifier;
 import java.util.Map;
@@ -30,6 +31,7 @@ public final class LanceSource implements SupportsCatalogOptions, DataSourceRegi
 
   @Override
   public String extractCatalog(CaseInsensitiveStringMap options) {
+    LanceSpark.check();
     SessionConf.setDefault(SETTING, LanceCatalog.class.getName());
     return LanceIdentifier.CATALOG;
   }
@@ -51,6 +53,7 @@ public final class LanceSource implements SupportsCatalogOptions, DataSourceRegi
 
   @Override
   public StructType inferSchema(CaseInsensitiveStringMap options) {
+    LanceSpark.check();
     Map<String, String> entries = options.asCaseSensitiveMap();
     return LanceStreams.isStarting()
         ? TableRequests.atPath(entries, true).sparkSchema()
@@ -60,6 +63,7 @@ public final class LanceSource implements SupportsCatalogOptions, DataSourceRegi
   /** A table of the session catalog, whose properties hold the path, created if missing; or the table of a stream. */
   @Override
   public Table getTable(StructType schema, Transform[] partitioning, Map<String, String> properties) {
+    LanceSpark.check();
     return LanceStreams.isStarting()
         ? TableRequests.atPath(properties, !LanceStreams.isWriting())
         : TableRequests.ofSessionCatalog(schema, partitioning, properties);

@@ -1,6 +1,7 @@
 package io.lancespark.python;
 
 import io.lancespark.compat.SparkMinor;
+import java.lang.module.ModuleDescriptor.Version;
 import java.util.List;
 import org.apache.spark.package$;
 
@@ -20,6 +21,11 @@ public final class LanceSpark {
     if (!version.startsWith(SparkMinor.NAME + ".")) {
       throw new UnsupportedOperationException(mismatch(version));
     }
+  }
+
+  /** Whether this jar is for a newer minor version, and some of its classes may need what this Spark does not have. */
+  public static boolean isForNewer() {
+    return Version.parse(package$.MODULE$.SPARK_VERSION()).compareTo(Version.parse(SparkMinor.NAME)) < 0;
   }
 
   private static String mismatch(String version) {
