@@ -10,9 +10,6 @@ from pathlib import Path
 
 from generated_page import main
 
-import lance_spark.encodings
-import lance_spark.layouts
-import lance_spark.layouts.v2_0  # noqa: F401
 from lance_spark.encodings.base import BlockEncoding, CompressiveEncoding, MiniBlockEncoding, PerValueEncoding
 from lance_spark.encodings.registry import known_codecs
 from lance_spark.errors import UnsupportedFeatureError

@@ -1,11 +1,12 @@
 """Parses `lance.encodings21.CompressiveEncoding` messages.
 
-Codecs are registered with `register`; `lance_spark.encodings` imports them all. A codec that contains another one
-calls `parse` for it, with the role in which it uses it.
+Codecs are registered with `register`; the module of each is imported when the first message names it. A codec that
+contains another one calls `parse` for it, with the role in which it uses it.
 """
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Any, TypeVar
 
 from google.protobuf.unknown_fields import UnknownFieldSet
@@ -15,6 +16,22 @@ from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
 
 CodecT = TypeVar("CodecT", bound=type[CompressiveEncoding])
 RoleT = TypeVar("RoleT", bound=CompressiveEncoding)
+
+_MODULES = (
+    "byte_stream_split",
+    "constant",
+    "fixed_size_list",
+    "flat",
+    "fsst",
+    "general",
+    "inline_bitpacking",
+    "out_of_line_bitpacking",
+    "packed_struct",
+    "rle",
+    "variable",
+    "variable_packed_struct",
+)
+"""The modules of the codecs, which have their wire names."""
 
 _CODECS: dict[str, type[CompressiveEncoding]] = {}
 
@@ -26,8 +43,14 @@ def register(codec: CodecT) -> CodecT:
 
 
 def known_codecs() -> dict[str, type[CompressiveEncoding]]:
-    """The registered codecs by their `wire_name`."""
-    return dict(_CODECS)
+    """All codecs by their `wire_name`."""
+    return {name: codec for name in _MODULES if (codec := _codec(name)) is not None}
+
+
+def _codec(name: str) -> type[CompressiveEncoding] | None:
+    if name not in _CODECS and name in _MODULES:
+        import_module(f"lance_spark.encodings.{name}")
+    return _CODECS.get(name)
 
 
 def parse(message: Any, role: type[RoleT]) -> RoleT:
@@ -50,7 +73,7 @@ def parse(message: Any, role: type[RoleT]) -> RoleT:
                 feature="compressive encoding",
             )
         raise CorruptFileError("a compressive encoding is missing")
-    codec = _CODECS.get(name)
+    codec = _codec(name)
     if codec is None:
         raise UnsupportedFeatureError(f"the compressive encoding {name!r} is not supported", feature=name)
     if not issubclass(codec, role):

@@ -14,21 +14,29 @@ from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
 from lance_spark.file_version import FileVersion
 from lance_spark.layouts.base import EncodedColumn, FieldsReader
 from lance_spark.layouts.leaf.columns import LeafFields
-from lance_spark.layouts.prepared.bare_pages import bare_field
 from lance_spark.layouts.prepared.field import PreparedField, prepared_field
-from lance_spark.layouts.v2_0.field_reader import NodeFields, checked_node
 from lance_spark.schema.field import Field, FieldId
 
 _Prepare: TypeAlias = Callable[[Sequence[Field], Mapping[FieldId, EncodedColumn]], FieldsReader]
 
+
+def _node_fields(fields: Sequence[Field], columns: Mapping[FieldId, EncodedColumn]) -> FieldsReader:
+    from lance_spark.layouts.v2_0.field_reader import NodeFields
+
+    return NodeFields(fields, columns)
+
+
 _FIELD_READERS: dict[FileVersion, _Prepare] = {
-    FileVersion.V2_0: NodeFields,
+    FileVersion.V2_0: _node_fields,
     FileVersion.V2_1: LeafFields,
     FileVersion.V2_2: LeafFields,
 }
 
 
 def _bare_field(field: Field, columns: Mapping[FieldId, EncodedColumn], data: pa.Buffer) -> PreparedField | None:
+    from lance_spark.layouts.prepared.bare_pages import bare_field
+    from lance_spark.layouts.v2_0.field_reader import checked_node
+
     try:
         return bare_field(checked_node(field, columns), data)
     except (CorruptFileError, UnsupportedFeatureError):

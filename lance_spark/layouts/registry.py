@@ -1,11 +1,12 @@
 """Parses `lance.encodings21.PageLayout` messages.
 
-Layouts are registered with `register`; `lance_spark.layouts` imports them all.
+Layouts are registered with `register`; the module of each is imported when the first page names it.
 """
 
 from __future__ import annotations
 
 from functools import lru_cache
+from importlib import import_module
 from typing import Any, TypeVar
 
 from google.protobuf.message import DecodeError
@@ -23,6 +24,14 @@ MAX_COUNT = 1 << 40
 
 LayoutT = TypeVar("LayoutT", bound=type[PageLayout])
 
+_MODULES = {
+    "blob_layout": "blob",
+    "constant_layout": "constant.layout",
+    "full_zip_layout": "full_zip.layout",
+    "mini_block_layout": "mini_block.layout",
+}
+"""The modules of the layouts by wire name."""
+
 _LAYOUTS: dict[str, type[PageLayout]] = {}
 
 
@@ -33,8 +42,14 @@ def register(layout: LayoutT) -> LayoutT:
 
 
 def known_layouts() -> dict[str, type[PageLayout]]:
-    """The registered layouts by their `wire_name`."""
-    return dict(_LAYOUTS)
+    """All layouts by their `wire_name`."""
+    return {name: layout for name in _MODULES if (layout := _layout(name)) is not None}
+
+
+def _layout(name: str) -> type[PageLayout] | None:
+    if name not in _LAYOUTS and name in _MODULES:
+        import_module(f"lance_spark.layouts.{_MODULES[name]}")
+    return _LAYOUTS.get(name)
 
 
 def parse(message: Any) -> PageLayout:
@@ -47,7 +62,7 @@ def parse(message: Any) -> PageLayout:
     name = message.WhichOneof("layout")
     if name is None:
         raise CorruptFileError("a page layout is missing")
-    layout = _LAYOUTS.get(name)
+    layout = _layout(name)
     if layout is None:
         raise UnsupportedFeatureError(f"the page layout {name!r} is not supported", feature=name)
     return layout.from_proto(getattr(message, name))

@@ -1,12 +1,13 @@
 """Parses `lance.encodings.ArrayEncoding` messages.
 
-Encodings are registered with `register`; `lance_spark.layouts.v2_0.encodings` imports them all. An encoding that
-contains another one calls `parse` for it.
+Encodings are registered with `register`; the module of each is imported when the first message names it. An encoding
+that contains another one calls `parse` for it.
 """
 
 from __future__ import annotations
 
 from functools import lru_cache
+from importlib import import_module
 from typing import Any, TypeVar
 
 from google.protobuf.message import DecodeError
@@ -22,6 +23,28 @@ COLUMN_ENCODING_URL = "/lance.encodings.ColumnEncoding"
 
 EncodingT = TypeVar("EncodingT", bound=type[ArrayEncoding])
 
+_MODULES = {
+    **{
+        name: name
+        for name in (
+            "binary",
+            "bitpacked",
+            "bitpacked_for_non_neg",
+            "constant",
+            "dictionary",
+            "fixed_size_binary",
+            "fixed_size_list",
+            "flat",
+            "fsst",
+            "nullable",
+            "packed_struct",
+        )
+    },
+    "list": "list_",
+    "struct": "simple_struct",
+}
+"""The modules of the encodings by wire name."""
+
 _ENCODINGS: dict[str, type[ArrayEncoding]] = {}
 
 
@@ -32,8 +55,14 @@ def register(encoding: EncodingT) -> EncodingT:
 
 
 def known_array_encodings() -> dict[str, type[ArrayEncoding]]:
-    """The registered encodings by their `wire_name`."""
-    return dict(_ENCODINGS)
+    """All encodings by their `wire_name`."""
+    return {name: encoding for name in _MODULES if (encoding := _encoding(name)) is not None}
+
+
+def _encoding(name: str | None) -> type[ArrayEncoding] | None:
+    if name in _MODULES and name not in _ENCODINGS:
+        import_module(f"lance_spark.layouts.v2_0.{_MODULES[name]}")
+    return None if name is None else _ENCODINGS.get(name)
 
 
 def parse(message: Any) -> ArrayEncoding:
@@ -46,14 +75,15 @@ def parse(message: Any) -> ArrayEncoding:
     name = message.WhichOneof("array_encoding")
     if name is None and len(UnknownFieldSet(message)) == 0:
         raise CorruptFileError("an array encoding is missing")
-    if name not in _ENCODINGS:
+    encoding = _encoding(name)
+    if encoding is None:
         raise UnsupportedFeatureError(
             "a page uses an array encoding that no release of 2.0 wrote, only previews of 2.1; "
             "write the table again with the release that wrote it",
             feature="array encoding",
             version="2.0",
         )
-    return _ENCODINGS[name].from_proto(getattr(message, name))
+    return encoding.from_proto(getattr(message, name))
 
 
 @lru_cache(maxsize=1024)
