@@ -9,14 +9,18 @@ import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 from google.protobuf.message import DecodeError
 
 from lance_spark._proto import transaction_pb2
 from lance_spark.errors import CorruptFileError, InvalidInputError, LanceError
-from lance_spark.table.operations import CommittableOperation, Operation, parse_operation
 from lance_spark.table.paths import transaction_name
+
+if TYPE_CHECKING:
+    from lance_spark.table.operations import CommittableOperation, Operation
+
 
 COMMIT_MESSAGE = "__lance_commit_message"
 """The property with the message of a commit."""
@@ -47,6 +51,8 @@ class Transaction:
         Raises:
             CorruptFileError: not a serialized transaction.
         """
+        from lance_spark.table.operations import parse_operation
+
         try:
             message = transaction_pb2.Transaction.FromString(bytes(data))
         except DecodeError as error:
@@ -65,6 +71,8 @@ class Transaction:
             TypeError: this release can only read the operation.
             InvalidInputError: a string that is not valid UTF-8, or a number out of the format's range.
         """
+        from lance_spark.table.operations import CommittableOperation
+
         if not isinstance(self.operation, CommittableOperation):
             raise TypeError(f"an operation of kind {self.operation.kind.value} is not for writing")
         try:

@@ -1,63 +1,66 @@
-"""The operations of a transaction, and the mapping from protobuf fields to their classes."""
+"""The operations of a transaction. Each is imported when it is asked for: a read needs only the names of kinds."""
 
 from __future__ import annotations
 
-from lance_spark._proto import transaction_pb2
-from lance_spark.table.operations.append import Append
-from lance_spark.table.operations.base import (
-    CommittableOperation,
-    Operation,
-    OperationKind,
-    OtherOperation,
-    Settings,
-)
-from lance_spark.table.operations.clone import Clone
-from lance_spark.table.operations.create_index import CreateIndex
-from lance_spark.table.operations.data_replacement import DataReplacement
-from lance_spark.table.operations.delete import Delete
-from lance_spark.table.operations.merge import Merge, Recomputed
-from lance_spark.table.operations.overwrite import Overwrite
-from lance_spark.table.operations.project import Project
-from lance_spark.table.operations.reserve_fragments import ReserveFragments
-from lance_spark.table.operations.restore import Restore
-from lance_spark.table.operations.rewrite import Rewrite, RewriteGroup
-from lance_spark.table.operations.update import Update, UpdateMode
-from lance_spark.table.operations.update_bases import UpdateBases
-from lance_spark.table.operations.update_config import UpdateConfig
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
-COMMITTABLE: dict[OperationKind, type[CommittableOperation]] = {
-    operation.operation_kind: operation
-    for operation in (
-        Append,
-        Clone,
-        CreateIndex,
-        DataReplacement,
-        Delete,
-        Merge,
-        Overwrite,
-        Project,
-        ReserveFragments,
-        Restore,
-        Rewrite,
-        Update,
-        UpdateBases,
-        UpdateConfig,
-    )
+from lance_spark.table.operations.base import CommittableOperation, Operation, OperationKind, OtherOperation, Settings
+
+if TYPE_CHECKING:
+    from lance_spark.table.operations.append import Append
+    from lance_spark.table.operations.clone import Clone
+    from lance_spark.table.operations.committable import COMMITTABLE, parse_operation
+    from lance_spark.table.operations.create_index import CreateIndex
+    from lance_spark.table.operations.data_replacement import DataReplacement
+    from lance_spark.table.operations.delete import Delete
+    from lance_spark.table.operations.merge import Merge, Recomputed
+    from lance_spark.table.operations.overwrite import Overwrite
+    from lance_spark.table.operations.project import Project
+    from lance_spark.table.operations.reserve_fragments import ReserveFragments
+    from lance_spark.table.operations.restore import Restore
+    from lance_spark.table.operations.rewrite import Rewrite, RewriteGroup
+    from lance_spark.table.operations.update import Update, UpdateMode
+    from lance_spark.table.operations.update_bases import UpdateBases
+    from lance_spark.table.operations.update_config import UpdateConfig
+
+_NAMES_OF_MODULES = {
+    "append": ("Append",),
+    "clone": ("Clone",),
+    "committable": (
+        "COMMITTABLE",
+        "parse_operation",
+    ),
+    "create_index": ("CreateIndex",),
+    "data_replacement": ("DataReplacement",),
+    "delete": ("Delete",),
+    "merge": (
+        "Merge",
+        "Recomputed",
+    ),
+    "overwrite": ("Overwrite",),
+    "project": ("Project",),
+    "reserve_fragments": ("ReserveFragments",),
+    "restore": ("Restore",),
+    "rewrite": (
+        "Rewrite",
+        "RewriteGroup",
+    ),
+    "update": (
+        "Update",
+        "UpdateMode",
+    ),
+    "update_bases": ("UpdateBases",),
+    "update_config": ("UpdateConfig",),
 }
-"""The operations that this release can commit."""
+_MODULES = {name: module for module, names in _NAMES_OF_MODULES.items() for name in names}
 
 
-def parse_operation(message: transaction_pb2.Transaction) -> Operation:
-    """The operation of a transaction; of kind UNKNOWN if this release does not know the field.
-
-    Raises:
-        CorruptFileError: the operation violates the format.
-    """
-    member = message.WhichOneof("operation")
-    kinds = {kind.value: kind for kind in OperationKind}
-    kind = kinds.get(member or "", OperationKind.UNKNOWN)
-    operation = COMMITTABLE.get(kind)
-    return OtherOperation(kind) if operation is None else operation.from_proto(getattr(message, kind.value))
+def __getattr__(name: str) -> Any:
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = globals()[name] = getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
+    return value
 
 
 __all__ = [

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import cache
-from importlib.metadata import PackageNotFoundError
-from importlib.metadata import version as distribution_version
 
 from lance_spark._proto import table_pb2
 from lance_spark.errors import CorruptFileError, InvalidInputError, UnsupportedFeatureError
@@ -178,6 +176,9 @@ def has_mixed_versions(messages: Sequence[table_pb2.DataFragment], expected: Fil
 @cache
 def writer_version() -> WriterVersion:
     """This library. Reading the metadata of its distribution takes milliseconds."""
+    from importlib.metadata import PackageNotFoundError
+    from importlib.metadata import version as distribution_version
+
     try:
         return WriterVersion("lance_spark", distribution_version("lance-spark"))
     except PackageNotFoundError:

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import pyroaring
 
 from lance_spark._proto import table_pb2, transaction_pb2
 from lance_spark.errors import InvalidInputError, RetryableConflictError
 from lance_spark.file_version import FileVersion
-from lance_spark.index.base import IndexKind
-from lance_spark.index.builders.kinds import builder_of
 from lance_spark.schema.blob import in_file_version
 from lance_spark.schema.field import ROW_ID_FIELD, FieldId, LanceSchema
 from lance_spark.table.manifests.index_metadata import IndexMetadata
@@ -35,6 +33,9 @@ from lance_spark.table.operations.manifest_builder import (
     writer_version,
 )
 from lance_spark.table.rows.fragment import DataFragment, FragmentId, FragmentList
+
+if TYPE_CHECKING:
+    from lance_spark.index.base import IndexKind
 
 
 @dataclass(frozen=True, slots=True)
@@ -295,6 +296,8 @@ def _holds_row_ids(index: IndexMetadata) -> bool:
 
 def _kind(index: IndexMetadata) -> type[IndexKind] | None:
     """The kind of an index; None for one that this release does not know, or of a newer version."""
+    from lance_spark.index.builders.kinds import builder_of
+
     builder = builder_of(index.message.index_details.type_url)
     kind = None if builder is None else builder.kind_in(index.message.index_details.value)
     return kind if kind is not None and index.message.index_version <= kind.max_version else None
