@@ -28,8 +28,8 @@ if TYPE_CHECKING:
         UnsupportedFeatureError,
     )
     from lance_spark.index.text.queries import BooleanQuery, BoostQuery, MatchQuery, MultiMatchQuery, PhraseQuery
+    from lance_spark.partitioned.access import open_table as open  # noqa: A004
     from lance_spark.partitioned.dataset import PartitionedDataset
-    from lance_spark.partitioned.dataset import open_table as open  # noqa: A004
     from lance_spark.progress import set_progress
     from lance_spark.schema.blob import blob_field
     from lance_spark.spark.search import search
@@ -54,7 +54,8 @@ _NAMES_OF_MODULES = {
         "UnsupportedFeatureError",
     ),
     "index.text.queries": ("BooleanQuery", "BoostQuery", "MatchQuery", "MultiMatchQuery", "PhraseQuery"),
-    "partitioned.dataset": ("PartitionedDataset", "open"),
+    "partitioned.access": ("open",),
+    "partitioned.dataset": ("PartitionedDataset",),
     "progress": ("set_progress",),
     "schema.blob": ("blob_field",),
     "spark.search": ("search",),

@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from lance_spark.errors import InvalidInputError, NotFoundError
 from lance_spark.file.blob_writer import sidecar_path
-from lance_spark.partitioned.dataset import open_table
+from lance_spark.partitioned.access import open_table
 from lance_spark.storage.base import ByteRange, ObjectStore
 from lance_spark.storage.paths import absolute_uri, below
 from lance_spark.table.dataset import Dataset

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import pyarrow as pa
@@ -20,6 +22,31 @@ UNUSED = (
     *("lance_spark.spark", "lance_spark.cli", "lance_spark.torch", "lance_spark.blobs"),
 )
 """What tables of local files need not load: other engines, clients of stores, and our own ways to them."""
+
+OTHER_VERBS = (
+    *("lance_spark.analysis", "lance_spark.expr.evaluate", "lance_spark.expr.sql.parse", "lance_spark.index.builders"),
+    *("lance_spark.index.registry", "lance_spark.index.text", "lance_spark.index.vector", "lance_spark.namespace"),
+    *("lance_spark.layouts.v2_0.field_reader", "lance_spark.partitioned.dataset"),
+    *("lance_spark.partitioned.maintenance", "lance_spark.partitioned.table", "lance_spark.table.change_feed"),
+    *("lance_spark.table.cleanup.cleanup", "lance_spark.table.commits.conflicts", "lance_spark.table.indexes.build"),
+    *("lance_spark.table.maintenance.compaction", "lance_spark.table.search.locate"),
+    *("lance_spark.table.row_level.merge", "lance_spark.table.row_level.update", "lance_spark.table.refs.branching"),
+    *("lance_spark.table.search.text_search", "lance_spark.table.vector_search.search", "Stemmer"),
+    *("asyncio", "ssl", "zoneinfo", "fractions"),
+)
+"""Rooms of verbs, and what they need, which a table is opened, read and created without."""
+
+MOST_MODULES = {"open": 240, "read": 240, "write": 320}
+"""Bounds on the modules of the package that a verb loads; there are more than 900."""
+
+LATER = {
+    "lance_spark.expr.sql.grammar",
+    "lance_spark.table.dataset_fragment",
+    "lance_spark.table.reading.arrow_dataset",
+}
+"""Modules that a planner does not import before its first statement: the grammar, which only filters in text need, and
+what only Python reads by.
+"""
 
 
 def loaded_after(statement: str, names: tuple[str, ...] = HEAVY) -> set[str]:
@@ -139,6 +166,14 @@ def test_write_loads_nothing_that_it_does_not_use(rows: Path, tmp_path: Path, mo
 
 
 @pytest.fixture(scope="module")
+def plain(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A table of numbers and text."""
+    place = str(tmp_path_factory.mktemp("plain") / "table")
+    lance_spark.write(pa.table({"id": [1, 2, 3], "name": ["a", "b", "c"], "price": [0.5, 1.5, 2.5]}), place)
+    return place
+
+
+@pytest.fixture(scope="module")
 def place(rows: Path, tmp_path_factory: pytest.TempPathFactory) -> str:
     """A table of which a row was deleted."""
     place = str(tmp_path_factory.mktemp("table") / "table")
@@ -160,3 +195,59 @@ def place(rows: Path, tmp_path_factory: pytest.TempPathFactory) -> str:
 )
 def test_read_loads_nothing_that_it_does_not_use(place: str, read: str) -> None:
     assert loaded_after(f"import lance_spark\nlance_spark.open({place!r}).{read}", UNUSED) == set()
+
+
+STEPS = {
+    "open": "lance_spark.open({table!r})",
+    "read": "lance_spark.open({table!r}).to_table()",
+    "write": "lance_spark.write(pa.ipc.open_file({rows!r}).read_all(), {new!r})",
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("step", STEPS)
+def test_verbs_load_no_rooms_of_other_verbs(rows: Path, plain: str, tmp_path: Path, step: str) -> None:
+    code = STEPS[step].format(table=plain, rows=str(rows), new=str(tmp_path / "new"))
+    statement = f"import lance_spark, pyarrow as pa\n{code}\nprint(*sys.modules)"
+    result = subprocess.run(
+        [sys.executable, "-c", f"import sys\n{statement}"], check=True, capture_output=True, text=True
+    )
+    loaded = result.stdout.split()
+    assert {*loaded} & {*OTHER_VERBS} == set()
+    assert len([name for name in loaded if name.partition(".")[0] == "lance_spark"]) <= MOST_MODULES[step]
+
+
+@pytest.mark.slow
+def test_reading_numbers_and_text_does_not_load_the_functions_of_arrow(plain: str) -> None:
+    statement = f"import lance_spark\nlance_spark.open({plain!r}).to_table()"
+    assert loaded_after(statement, ("pyarrow.compute", "pyarrow.dataset", "pandas")) == set()
+
+
+@pytest.mark.parametrize("name", [name for name in OTHER_VERBS if name.startswith("lance_spark")])
+def test_rooms_of_other_verbs_are_there(name: str) -> None:
+    assert find_spec(name) is not None
+
+
+def test_a_ready_planner_has_what_verbs_import_later() -> None:
+    code = (
+        "import sys\nfrom lance_spark.spark.connector.channel.readiness import import_verbs\n"
+        "import_verbs()\nprint(*sys.modules)"
+    )
+    loaded = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout.split()
+    named = {name for path in engine_files() for name in imported_in_functions(path)}
+    assert len(named) > 50
+    assert named - {*loaded} == LATER
+
+
+def engine_files() -> list[Path]:
+    """The modules of the package that tables are read and written with, without the connector and other uses."""
+    package = Path(lance_spark.__file__).parent
+    uses = {"cli", "spark", "torch", "blobs.py", "storage"}
+    return [path for path in package.rglob("*.py") if path.relative_to(package).parts[0] not in uses]
+
+
+def imported_in_functions(path: Path) -> set[str]:
+    """The modules of the package that functions of a file import when they are called."""
+    functions = [node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.FunctionDef)]
+    nodes = [node for function in functions for node in ast.walk(function) if isinstance(node, ast.ImportFrom)]
+    return {node.module for node in nodes if node.module is not None and node.module.startswith("lance_spark.")}

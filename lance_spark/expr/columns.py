@@ -6,11 +6,9 @@ is an error.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Sequence
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from lance_spark.errors import InvalidInputError, NotFoundError
 from lance_spark.expr.literals import Literal
@@ -98,12 +96,16 @@ def field_at(schema: pa.Schema, path: Sequence[str]) -> pa.Field:
 
 def column_values(batch: pa.RecordBatch, path: Sequence[str]) -> pa.Array:
     """The values at `path`: null where the field or any struct above it is null. Raises as `resolve_path`."""
+    import pyarrow.compute as pc
+
     top, *below = resolve_path(batch.schema, path)
     values = batch.column(top)
     return pc.struct_field(values, below) if below else values
 
 
 def _position(names: list[str], name: str, parents: Sequence[str]) -> int:
+    import difflib
+
     exact = [position for position, candidate in enumerate(names) if candidate == name]
     positions = exact or [position for position, candidate in enumerate(names) if candidate.lower() == name.lower()]
     if len(positions) == 1:

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import datetime
 import re
-import zoneinfo
 from dataclasses import dataclass
 
 import numpy as np
@@ -129,6 +128,8 @@ def _offset_seconds(zone: str, local_nanos: int) -> int | None:
     In an overlap the earlier instant is chosen, and a local time in a gap is shifted forward by the length of the gap:
     both as in `java.time.ZonedDateTime`.
     """
+    import zoneinfo
+
     if is_utc(zone):
         return 0
     offset = _OFFSET.match(zone)

@@ -15,7 +15,6 @@ from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from lance_spark.errors import CorruptFileError, InvalidInputError, UnsupportedFeatureError
 from lance_spark.file_version import FileVersion
@@ -419,6 +418,8 @@ def copied_bytes(batch: pa.RecordBatch, fields: Sequence[Field]) -> int:
 
 
 def _copied(array: pa.Array, field: Field) -> int:
+    import pyarrow.compute as pc
+
     if isinstance(array, pa.ExtensionArray):
         array = array.storage
     if not pa.types.is_struct(array.type):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from lance_spark.encodings.blocks import Int64Array
 from lance_spark.kernels.bits import keep_bits, keep_words
@@ -16,6 +15,8 @@ def take(array: pa.Array, places: Int64Array) -> pa.Array:
     pyarrow's own `take` (seen in 26.0) returns uninitialised memory for fixed-size lists of fixed-size lists of numbers
     with nulls. Slices of such arrays are concatenated instead.
     """
+    import pyarrow.compute as pc
+
     if not _has_nested_fixed_size_list(array.type) or len(places) == 0:
         # `pa.array` imports pandas, which takes a second.
         data = pa.py_buffer(np.ascontiguousarray(places, np.int64))

@@ -55,8 +55,9 @@ from lance_spark.table.manifests.transaction import Transaction
 from lance_spark.table.operations import CommittableOperation, OperationKind, Overwrite, Settings
 from lance_spark.table.operations.update_map import UpdateMap
 from lance_spark.table.versions.changes import update_metadata
+from lance_spark.table.writing.modes import OVERWRITE
 from lance_spark.table.writing.row_source import RowSource
-from lance_spark.table.writing.save import OVERWRITE, plan_write
+from lance_spark.table.writing.save import plan_write
 from lance_spark.table.writing.write import remove_fragments, write_fragments
 
 CATALOG_SCHEMA = pa.schema(

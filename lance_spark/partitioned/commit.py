@@ -53,7 +53,8 @@ from lance_spark.storage.deletion import delete_quietly
 from lance_spark.storage.overlap import overlapped
 from lance_spark.table.commits.commit import RetryPolicy
 from lance_spark.table.commits.retry import cleanup_on_failure
-from lance_spark.table.indexes.auto_zonemap import AUTO_ZONEMAP, extend_zone_maps
+from lance_spark.table.indexes.auto_zonemap import extend_zone_maps
+from lance_spark.table.indexes.zone_setting import AUTO_ZONEMAP
 from lance_spark.table.location import TableLocation
 from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.paths import DATA, TRANSACTIONS

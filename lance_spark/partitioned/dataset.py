@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import pyarrow as pa
 
-from lance_spark.errors import InvalidInputError, NotFoundError, UnsupportedFeatureError
+from lance_spark.errors import InvalidInputError, UnsupportedFeatureError
 from lance_spark.expr.nodes import Expr
 from lance_spark.namespace.catalog_table import CatalogTable
 from lance_spark.partitioned import columns as column_changes
@@ -33,35 +33,34 @@ from lance_spark.partitioned.table import (
     PartitionedTable,
     PlannedTable,
     identity_columns,
-    is_partitioned_table,
     version_arguments,
 )
 from lance_spark.schema.arrow import with_metadata_entries
 from lance_spark.schema.field import LanceSchema
 from lance_spark.storage.paths import UriOrPath, absolute_uri, uri_text
-from lance_spark.table.access import open_dataset
 from lance_spark.table.blobs.blob_verbs import BlobVerbs
 from lance_spark.table.change_feed.change_feed import ChangeFeed, FeedColumns
 from lance_spark.table.change_feed.version_range import VersionRange
-from lance_spark.table.cleanup.cleanup import SAFETY_WINDOW, CleanupPolicy, CleanupStats
+from lance_spark.table.cleanup.cleanup import CleanupStats
+from lance_spark.table.cleanup.policy import SAFETY_WINDOW, CleanupPolicy
 from lance_spark.table.columns.add_columns import ColumnsToAdd
 from lance_spark.table.columns.alter_column import Alteration
 from lance_spark.table.columns.column_verbs import FieldEntries
 from lance_spark.table.columns.schema_changes import Change, Edit
 from lance_spark.table.dataset import Dataset
-from lance_spark.table.indexes.auto_zonemap import AUTO_ZONEMAP, check_zone_columns
+from lance_spark.table.indexes.auto_zonemap import check_zone_columns
 from lance_spark.table.indexes.optimizer import Optimizer
-from lance_spark.table.location import TableLocation
-from lance_spark.table.maintenance.auto_compaction import AutoCompaction
+from lance_spark.table.indexes.zone_setting import AUTO_ZONEMAP
 from lance_spark.table.maintenance.compaction_estimate import CompactionEstimate
 from lance_spark.table.maintenance.compaction_plan import CompactionOptions
+from lance_spark.table.maintenance.compaction_setting import AutoCompaction
 from lance_spark.table.maintenance.upgrade import Progress, upgrade_version
 from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.moments import Moment
 from lance_spark.table.reading.exchange_verbs import ExchangeVerbs
 from lance_spark.table.reading.scan import Scan
 from lance_spark.table.reading.system_columns import ROW_ADDRESS, ROW_ID, SYSTEM_FIELDS
-from lance_spark.table.reference_arguments import takes_reference_arguments, with_reference_arguments
+from lance_spark.table.reference_arguments import with_reference_arguments
 from lance_spark.table.reference_verbs import ReferenceVerbs
 from lance_spark.table.search.search_verbs import SearchVerbs
 from lance_spark.table.search.text_filters import shared_analyses
@@ -372,40 +371,6 @@ def with_verbs(table: Dataset | PartitionedTable) -> Dataset | PartitionedDatase
     return table if isinstance(table, Dataset) else PartitionedDataset.of(table)
 
 
-def find_table(
-    location: TableLocation, *, version: int | None = None, tag: str | None = None, timestamp: Moment | None = None
-) -> Dataset | PartitionedDataset | None:
-    """A version of the table or branch at a place, by default the newest; at a partitioned table's root that table.
-
-    Args:
-        version, tag, timestamp: at most one: a number; a tag, which determines the branch; the newest version committed
-            at or before this time.
-
-    Returns:
-        None if there is no table.
-
-    Raises:
-        NotFoundError: there is no such branch, version or tag.
-    """
-    is_newest = version is None and tag is None and timestamp is None
-    manifest = location.latest() if is_newest else None
-    if manifest is not None:
-        return Dataset(location, manifest)
-    if not is_newest and (location.branch is not None or location.history.latest_location() is not None):
-        if tag is not None:
-            named = location.refs.tag(tag)
-            location, version = location.on_branch(named.branch), named.version
-        if version is not None:
-            return Dataset(location, location.at(version).manifest)
-        assert timestamp is not None, "a version was chosen"
-        return Dataset(location, location.as_of(timestamp).manifest)
-    if location.branch is not None:
-        return None
-    return find_partitioned_table(
-        location.uri, version=version, tag=tag, timestamp=timestamp, storage_options=location.storage_options
-    )
-
-
 def find_partitioned_table(
     root: UriOrPath,
     *,
@@ -437,54 +402,6 @@ def open_partitioned_dataset(
 ) -> PartitionedDataset:
     """The partitioned table at `root`. Arguments and errors as `open_partitioned`."""
     return PartitionedDataset(*version_arguments(root, version, tag, timestamp, storage_options))
-
-
-@takes_reference_arguments("open")
-def open_table(
-    uri: UriOrPath,
-    version: int | str | None = None,
-    *,
-    tag: str | None = None,
-    branch: str | None = None,
-    timestamp: Moment | None = None,
-    storage_options: Mapping[str, str] | None = None,
-) -> Dataset | PartitionedDataset:
-    """Opens a version of the table at `uri`, by default the newest one; at the root of a partitioned table that table.
-
-    Args:
-        uri: a URI, or a local path as a string or a `pathlib.Path`.
-        version: its number, or the name of a tag.
-        tag: a tag; it determines the branch.
-        branch: the branch of the version; None is the main one.
-        timestamp: the newest version committed at or before this time: a datetime, `pandas.Timestamp` or
-            `numpy.datetime64`; without a zone it is local time, and a date is its first moment.
-        storage_options: credentials and endpoint of the store, such as ``{"aws_region": "eu-west-1"}``.
-
-    Raises:
-        NotFoundError: no such table, version, tag or branch.
-        InvalidInputError: more than one of version, tag and timestamp, a timestamp that is no time, or a branch
-            other than the tag's.
-        CorruptFileError: the manifest violates the format.
-        UnsupportedFeatureError: the table needs a feature that this release does not read, or a branch of a
-            partitioned table is asked for.
-    """
-    if isinstance(version, str):
-        if tag is not None:
-            raise InvalidInputError("give one of version and tag")
-        version, tag = None, version
-    try:
-        return open_dataset(
-            uri, version=version, tag=tag, branch=branch, timestamp=timestamp, storage_options=storage_options
-        )
-    except NotFoundError:
-        if not is_partitioned_table(uri, storage_options):
-            raise
-    if branch is not None:
-        raise UnsupportedFeatureError(
-            f"the partitioned table {uri} has no branch {branch!r}: its versions are in one line; leave branch out",
-            feature="branches of partitioned tables",
-        )
-    return open_partitioned_dataset(uri, version=version, tag=tag, timestamp=timestamp, storage_options=storage_options)
 
 
 def create_partitioned_dataset(

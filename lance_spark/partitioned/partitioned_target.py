@@ -39,10 +39,10 @@ from lance_spark.table.row_level.row_writer import WrittenSplit
 from lance_spark.table.row_level.write_target import OtherTables, RowSearch, WriteMode, WriteTarget, check_columns_fit
 from lance_spark.table.rows.row_address import UInt64Array
 from lance_spark.table.source import Split
+from lance_spark.table.writing.file_limits import FileLimits
 from lance_spark.table.writing.identity import IdentityColumns
 from lance_spark.table.writing.row_pipeline import RowPipeline
 from lance_spark.table.writing.save import CommitOptions
-from lance_spark.table.writing.write import FileLimits
 
 
 @dataclass(frozen=True)

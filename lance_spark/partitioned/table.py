@@ -41,7 +41,7 @@ from lance_spark.table.manifests.manifest_summary import ManifestSummary
 from lance_spark.table.moments import Moment
 from lance_spark.table.operations.manifest_builder import data_format
 from lance_spark.table.reading.blobs.blob_columns import with_blob_descriptors
-from lance_spark.table.reading.index_candidates import explained
+from lance_spark.table.reading.index_plan import explained
 from lance_spark.table.reading.read_verbs import ReadVerbs
 from lance_spark.table.reading.scan import DEFAULT_WINDOW_BYTES, Scan
 from lance_spark.table.search.text_columns import SharedAnalyses

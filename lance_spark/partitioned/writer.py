@@ -28,8 +28,9 @@ from lance_spark.table.reading.blobs.blob_columns import sources_in
 from lance_spark.table.reading.blobs.signed_sources import SignedSources
 from lance_spark.table.row_level.rewritten_rows import MovedRowWriter, NewFragment
 from lance_spark.table.row_level.row_writer import RowOrigins, RowWriter, WrittenSplit
+from lance_spark.table.writing.file_limits import FileLimits
 from lance_spark.table.writing.row_pipeline import TaskRows
-from lance_spark.table.writing.write import FileLimits, FragmentWriter, remove_fragments
+from lance_spark.table.writing.write import FragmentWriter, remove_fragments
 
 MAX_OPEN_FILES = 64
 """The number of partitions that one task writes at the same time; sorted rows need one."""

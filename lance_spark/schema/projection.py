@@ -10,7 +10,6 @@ A path is the names from the top-level field down, joined by dots; a name that c
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Collection, Iterable, Sequence
 
@@ -92,6 +91,8 @@ class FieldFinder:
             match = self._by_name(siblings).get(name)
             below = (match,) if match is not None else _part(path_fields[-1], name) if in_sql and path_fields else ()
             if not below:
+                import difflib
+
                 near = difflib.get_close_matches(name, [field.name for field in siblings], n=3)
                 hint = f"; did you mean {' or '.join(map(repr, near))}?" if near else "."
                 names = ", ".join(repr(field.name) for field in siblings[:20])

@@ -13,7 +13,8 @@ from lance_spark.index.answers import Answer
 from lance_spark.index.planner import IndexQuery, Plan
 from lance_spark.spark.partitions import MAX_CANDIDATE_BYTES
 from lance_spark.table.manifests.manifest import Manifest
-from lance_spark.table.reading.index_candidates import index_plan, is_selective, live_rows
+from lance_spark.table.reading.index_candidates import is_selective, live_rows
+from lance_spark.table.reading.index_plan import index_plan
 from lance_spark.table.reading.scan import Scan
 
 MAX_SPLITS = 256

@@ -15,14 +15,16 @@ from __future__ import annotations
 import logging
 import uuid
 from collections.abc import Callable, Hashable
-from typing import Protocol, TypeGuard
+from typing import TYPE_CHECKING, Protocol, TypeGuard
 
 import pyarrow as pa
 
 from lance_spark.errors import StorageError
 from lance_spark.storage.base import PutResult
 from lance_spark.storage.paths import STAGING_PREFIX
-from lance_spark.storage.patience import Judge, Patience
+
+if TYPE_CHECKING:
+    from lance_spark.storage.patience import Judge, Patience
 
 _MAX_ATTEMPTS = 5
 

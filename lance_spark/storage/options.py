@@ -10,7 +10,6 @@ import json
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import Any
 
 from lance_spark.errors import InvalidInputError
@@ -125,6 +124,8 @@ def _place(
 
 
 def _unknown(service: str, name: str, targets: Iterable[str]) -> InvalidInputError:
+    from difflib import get_close_matches
+
     near = get_close_matches(name.lower(), list(targets), n=1)
     hint = f"; did you mean {near[0]!r}?" if near else ""
     return InvalidInputError(f"unknown storage option {name!r} for {service}{hint}")

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from importlib import import_module
-from urllib.parse import parse_qs
+from typing import TYPE_CHECKING
 
 from lance_spark.errors import InvalidInputError
 from lance_spark.storage.base import ObjectStore
-from lance_spark.storage.manifest_table import ManifestTable
-from lance_spark.storage.options import check_known
 from lance_spark.storage.paths import S3_SCHEMES, WITH_DYNAMODB, Root, UriOrPath, parse_root, split_query, uri_text
+
+if TYPE_CHECKING:
+    from lance_spark.storage.manifest_table import ManifestTable
 
 Options = Mapping[str, str]
 
@@ -61,6 +62,8 @@ def open_store(uri: UriOrPath, storage_options: Options | None = None) -> Object
         uri = "s3" + split_query(uri)[0][len(WITH_DYNAMODB) :]
     root = parse_root(uri)
     if root.scheme in _WITHOUT_OPTIONS and storage_options:
+        from lance_spark.storage.options import check_known
+
         check_known(f"{root.scheme}://", _checked(storage_options), _known_names())
     return _store_type(root.scheme)(uri.rstrip("/") or "/", root, _checked(storage_options))
 
@@ -136,6 +139,8 @@ def _known_names() -> frozenset[str]:
 
 def _table_of(uri: str, options: Options) -> str | None:
     """Name of the DynamoDB manifest table of `uri`."""
+    from urllib.parse import parse_qs
+
     chosen = next((text for name, text in options.items() if name.lower() == _TABLE_OPTION), None)
     if _scheme(uri) != WITH_DYNAMODB:
         return chosen

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -12,21 +12,16 @@ from lance_spark.errors import InvalidInputError, NotFoundError
 from lance_spark.storage.paths import UriOrPath
 from lance_spark.table.bases import BasePath, Bases
 from lance_spark.table.dataset import Dataset
-from lance_spark.table.indexes.auto_zonemap import check_zone_columns
 from lance_spark.table.location import TableLocation
 from lance_spark.table.maintenance.after_commit import maintain_after, zoned
 from lance_spark.table.manifests.manifest import Manifest
-from lance_spark.table.moments import Moment
 from lance_spark.table.paths import TREE
 from lance_spark.table.reference_arguments import refuse_write_options
-from lance_spark.table.row_level.plain_target import PlainTarget
-from lance_spark.table.row_level.row_verbs import write_rows
-from lance_spark.table.row_level.write_target import WriteMode
-from lance_spark.table.writing.base_selection import checked_bases
-from lance_spark.table.writing.identity import without_identities
-from lance_spark.table.writing.row_source import RowSource
-from lance_spark.table.writing.save import APPEND, CREATE, MODES, CommitOptions
-from lance_spark.table.writing.write import DEFAULT_MAX_BYTES_PER_FILE, DEFAULT_MAX_ROWS_PER_FILE, FileLimits
+from lance_spark.table.writing.file_limits import DEFAULT_MAX_BYTES_PER_FILE, DEFAULT_MAX_ROWS_PER_FILE
+from lance_spark.table.writing.modes import CREATE
+
+if TYPE_CHECKING:
+    from lance_spark.table.moments import Moment
 
 _NAMESPACE_FOLDER = "__manifest"
 
@@ -149,6 +144,16 @@ def write_dataset(
         StorageError: the store failed. Nothing was changed.
         UnsupportedFeatureError: the table, or the columns, need a feature that this release does not write.
     """
+    from lance_spark.table.row_level.plain_target import PlainTarget
+    from lance_spark.table.row_level.row_verbs import write_rows
+    from lance_spark.table.row_level.write_target import WriteMode
+    from lance_spark.table.writing.base_selection import checked_bases
+    from lance_spark.table.writing.file_limits import FileLimits
+    from lance_spark.table.writing.identity import without_identities
+    from lance_spark.table.writing.modes import APPEND, MODES
+    from lance_spark.table.writing.row_source import RowSource
+    from lance_spark.table.writing.save import CommitOptions
+
     refuse_write_options(others)
     location = located(uri, storage_options, branch)
     base = location.latest()
@@ -166,7 +171,10 @@ def write_dataset(
         merge_schema=merge_schema,
         file_format_version=file_format_version,
     )
-    check_zone_columns(target.table_schema, auto_zonemap)
+    if auto_zonemap is not None:
+        from lance_spark.table.indexes.auto_zonemap import check_zone_columns
+
+        check_zone_columns(target.table_schema, auto_zonemap)
     if target_bases:
         all_bases = Bases(location.store, bases if base is None else base.base_paths, location.storage_options)
         target = replace(target, bases=all_bases, target_bases=tuple(target_bases))

@@ -2,29 +2,22 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from lance_spark._proto import table_pb2
 from lance_spark.cached import cached_property
 from lance_spark.errors import NotFoundError
-from lance_spark.expr.nodes import Expr
 from lance_spark.file_version import FileVersion
 from lance_spark.schema.arrow import to_arrow_schema
 from lance_spark.schema.field import LanceSchema
 from lance_spark.storage.paths import absolute_uri
 from lance_spark.table.blobs.blob_verbs import DatasetBlobVerbs
 from lance_spark.table.columns.column_verbs import DatasetColumnVerbs
-from lance_spark.table.columns.schema_changes import Edit
-from lance_spark.table.commits.field_ids import next_field_id
-from lance_spark.table.dataset_fragment import DatasetFragment
-from lance_spark.table.indexes.auto_zonemap import AUTO_ZONEMAP, check_zone_columns
 from lance_spark.table.location import TableLocation
 from lance_spark.table.maintenance.after_commit import maintain_after, zoned
 from lance_spark.table.maintenance.maintenance_verbs import MaintenanceVerbs
@@ -32,25 +25,26 @@ from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.operations.manifest_builder import data_format
 from lance_spark.table.reading.blobs.blob_columns import with_blob_descriptors
 from lance_spark.table.reading.exchange_verbs import ExchangeVerbs
-from lance_spark.table.reading.index_candidates import explained
 from lance_spark.table.reading.opened_version import OpenedVersion
 from lance_spark.table.reading.read_verbs import BlobOptions
 from lance_spark.table.reading.scan import DEFAULT_WINDOW_BYTES, Scan
-from lance_spark.table.reading.take import Take
 from lance_spark.table.reference_arguments import with_reference_arguments
 from lance_spark.table.reference_verbs import ReferenceVerbs
-from lance_spark.table.row_level.plain_target import PlainTarget
 from lance_spark.table.rows.fragment import FragmentList
 from lance_spark.table.search.search_verbs import DatasetSearchVerbs
-from lance_spark.table.search.text_filters import asked_text_indexes, with_text_searches_done
-from lance_spark.table.source import Split
 from lance_spark.table.vector_search.hybrid_verbs import HybridVerbs
 from lance_spark.table.vector_search.recall import IndexRecallVerbs
-from lance_spark.table.vector_search.search import Part, Search
-from lance_spark.table.versions.changes import restore, set_identity_counts, update_config, update_metadata
-from lance_spark.table.versions.known_properties import check_known
 from lance_spark.table.versions.version_verbs import VersionVerbs
-from lance_spark.table.writing.identity import IdentityColumns
+
+if TYPE_CHECKING:
+    from lance_spark._proto import table_pb2
+    from lance_spark.expr.nodes import Expr
+    from lance_spark.table.columns.schema_changes import Edit
+    from lance_spark.table.dataset_fragment import DatasetFragment
+    from lance_spark.table.reading.take import Take
+    from lance_spark.table.row_level.plain_target import PlainTarget
+    from lance_spark.table.source import Split
+    from lance_spark.table.vector_search.search import Part, Search
 
 _MAX_PLANS = 64
 """Plans that a dataset keeps."""
@@ -154,6 +148,8 @@ class Dataset(
 
     def splits(self, filter: Expr | str | None = None, *, time_zone: str = "UTC") -> list[Split]:
         """The table as one split, whatever the filter."""
+        from lance_spark.table.source import Split
+
         return [Split(self.location, self.manifest)]
 
     @property
@@ -172,6 +168,8 @@ class Dataset(
         return self._alone(self.fragments.messages[self.fragments.place_of(fragment_id)])
 
     def _alone(self, message: table_pb2.DataFragment) -> DatasetFragment:
+        from lance_spark.table.dataset_fragment import DatasetFragment
+
         one = FragmentList([message])
         rows = Dataset(self.location, replace(self.manifest, fragments=one))
         return DatasetFragment(one[0], rows._opened.reader(one[0]), rows)
@@ -198,6 +196,8 @@ class Dataset(
             CommitStateUnknownError: the store never said whether the version was committed.
             UnsupportedFeatureError: the table needs something that this release does not write.
         """
+        from lance_spark.table.versions.changes import restore
+
         return Dataset(self.location, restore(self.location, self._or_own_version(version)))
 
     def update_config(self, entries: Mapping[str, str | None]) -> Dataset:
@@ -212,12 +212,19 @@ class Dataset(
             CommitStateUnknownError: the store never said whether the version was committed.
             UnsupportedFeatureError: the table needs something that this release does not write.
         """
+        from lance_spark.table.indexes.auto_zonemap import check_zone_columns
+        from lance_spark.table.indexes.zone_setting import AUTO_ZONEMAP
+        from lance_spark.table.versions.changes import update_config
+        from lance_spark.table.versions.known_properties import check_known
+
         check_known(entries, self.config)
         check_zone_columns(self.manifest.schema, entries.get(AUTO_ZONEMAP))
         return Dataset(self.location, update_config(self.location, self.manifest, entries))
 
     def update_metadata(self, entries: Mapping[str, str | None]) -> Dataset:
         """The version in which the table's metadata has these entries; None removes one. Raises as `update_config`."""
+        from lance_spark.table.versions.changes import update_metadata
+
         return Dataset(self.location, update_metadata(self.location, self.manifest, entries))
 
     def plan(
@@ -240,7 +247,7 @@ class Dataset(
             self._shown,
             self._opened,
             columns=columns,
-            filter=with_text_searches_done(filter, self.manifest, self._shown, self._opened.bases, "UTC"),
+            filter=self._searched(filter),
             with_row_id=with_row_id,
             with_row_address=with_row_address,
             stable_row_ids=self.manifest.has_stable_row_ids,
@@ -261,9 +268,17 @@ class Dataset(
             columns, batch_rows=batch_rows, with_row_id=with_row_id, with_row_address=with_row_address
         )
         if filter is not None:
-            done = with_text_searches_done(filter, self.manifest, self._shown, self._opened.bases, "UTC")
+            done = self._searched(filter)
             plan = plan if done is None else plan.filtered(done)
         return plan, [(plan, self.manifest)]
+
+    def _searched(self, filter: str | Expr | None) -> Expr | None:
+        """A filter with the rows that its text searches have found; raises as `with_text_searches_done`."""
+        if filter is None:
+            return None
+        from lance_spark.table.search.text_filters import with_text_searches_done
+
+        return with_text_searches_done(filter, self.manifest, self._shown, self._opened.bases, "UTC")
 
     def _unfiltered(self, columns: Sequence[str] | None, **options: Any) -> Scan:
         """`plan` without a filter, kept for lookups that differ in nothing else."""
@@ -292,12 +307,17 @@ class Dataset(
             NotFoundError: no such column.
             InvalidInputError: the filter is invalid.
         """
+        from lance_spark.table.reading.index_plan import explained
+        from lance_spark.table.search.text_filters import asked_text_indexes
+
         plan = self.plan(columns=[], filter=filter)
         searched = asked_text_indexes(filter, self.manifest, self._shown, self._opened.bases)
         return explained(plan, self.manifest, searched, use_scalar_index=use_scalar_index)
 
     def searched_parts(self, search: Search, keys: Collection[str | None] | None = None) -> list[Part]:
         """The table as one part."""
+        from lance_spark.table.vector_search.search import Part
+
         return [Part(self.manifest, partial(self._part_plan, with_row_id=search.with_row_id))]
 
     def _part_plan(self, columns: Sequence[str] | None, filter: Expr | str | None, *, with_row_id: bool) -> Scan:
@@ -308,6 +328,8 @@ class Dataset(
         return self._unfiltered(search.data_columns, with_row_id=search.with_row_id)
 
     def with_edited_columns(self, edit: Edit) -> Dataset:
+        from lance_spark.table.commits.field_ids import next_field_id
+
         schema = edit(self.lance_schema, next_field_id(self.location.history, self.manifest))
         return Dataset(self.location, replace(self.manifest, schema=schema))
 
@@ -318,12 +340,17 @@ class Dataset(
     @property
     def data_digest(self) -> str:
         """Text that is equal for versions of the table with the same fragments."""
+        import hashlib
+
         digest = hashlib.sha256()
         for message in self.fragments.messages:
             digest.update(message.SerializeToString(deterministic=True))
         return digest.hexdigest()[:16]
 
     def sync_identity(self) -> Dataset:
+        from lance_spark.table.versions.changes import set_identity_counts
+        from lance_spark.table.writing.identity import IdentityColumns
+
         newest = self.newest()
         columns = IdentityColumns.of_version(newest.manifest)
         mark = columns.counted(newest.to_batches(columns.names)) if columns else None
@@ -332,6 +359,9 @@ class Dataset(
         return Dataset(self.location, set_identity_counts(self.location, newest.manifest, mark))
 
     def write_target(self, zone_maps: str | None = None) -> PlainTarget:
+        from lance_spark.table.indexes.auto_zonemap import check_zone_columns
+        from lance_spark.table.row_level.plain_target import PlainTarget
+
         check_zone_columns(self.manifest.schema, zone_maps)
         return PlainTarget.of(zoned(self.location, zone_maps), self.manifest)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Mapping
 from functools import partial
+from typing import TYPE_CHECKING
 
 from lance_spark.errors import InvalidInputError, NotFoundError
 from lance_spark.storage import open_manifest_table, open_store
@@ -12,14 +13,15 @@ from lance_spark.storage.base import ObjectStore
 from lance_spark.storage.paths import UriOrPath, below, uri_text
 from lance_spark.table.base_places import options_of
 from lance_spark.table.bases import Bases
-from lance_spark.table.manifests.external_manifests import ExternalManifests
 from lance_spark.table.manifests.history import History, PinnedHistory
 from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.manifests.manifest_file import ManifestFile
-from lance_spark.table.moments import Moment, in_utc
 from lance_spark.table.operations import OperationKind
 from lance_spark.table.paths import branch_root
 from lance_spark.table.refs.refs import MAIN, Refs
+
+if TYPE_CHECKING:
+    from lance_spark.table.moments import Moment
 
 AfterCommit = Callable[["TableLocation", Manifest, OperationKind], None]
 """Called after a commit of an operation of some kind. It must not raise: the version is there."""
@@ -64,7 +66,12 @@ class TableLocation:
             root = below(self.uri, branch_root(self.branch))
             self.store = open_store(root, options)
             manifests = open_manifest_table(root, options)
-        self.history = History(self.store, None if manifests is None else ExternalManifests(self.store, manifests))
+        if manifests is None:
+            self.history = History(self.store)
+        else:
+            from lance_spark.table.manifests.external_manifests import ExternalManifests
+
+            self.history = History(self.store, ExternalManifests(self.store, manifests))
         self._after_commit = after_commit
         if after_commit is not None:
             self.history.after_commit = partial(after_commit, self)
@@ -136,6 +143,8 @@ class TableLocation:
             NotFoundError: the table began later.
             InvalidInputError: it is not a time.
         """
+        from lance_spark.table.moments import in_utc
+
         instant = in_utc(moment)
         for location in sorted(self.history.locations(), key=lambda item: item.version, reverse=True):
             try:

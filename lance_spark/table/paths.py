@@ -23,7 +23,6 @@ Everything else in ``_versions`` is ignored: the hint (it can be stale), detache
 
 from __future__ import annotations
 
-import secrets
 from enum import Enum
 from urllib.parse import quote
 
@@ -132,6 +131,8 @@ def checked_ref_name(name: str) -> str:
 
 def new_job() -> str:
     """The name of a new write job: 16 random hex digits, the suffix of the names of its data files."""
+    import secrets
+
     return secrets.token_hex(8)
 
 
@@ -140,6 +141,8 @@ def new_data_file_name(job: str | None = None) -> str:
 
     The last 16 of these are `job`, so that a job of many tasks can find the orphan files of killed tasks.
     """
+    import secrets
+
     random = secrets.token_bytes(8)
     return "".join(f"{byte:08b}" for byte in random[:3]) + random[3:].hex() + (job or new_job()) + ".lance"
 

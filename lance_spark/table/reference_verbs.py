@@ -9,17 +9,18 @@ from typing import TYPE_CHECKING, Any
 
 from lance_spark.errors import InvalidInputError
 from lance_spark.schema.field import LanceSchema
-from lance_spark.table.cleanup.cleanup import CleanupStats
-from lance_spark.table.columns.alter_column import Alteration
 from lance_spark.table.columns.column_verbs import ColumnVerbs
 from lance_spark.table.maintenance.maintenance_verbs import CleanupVerbs
 from lance_spark.table.reference_arguments import MISSING_VERBS
-from lance_spark.table.row_level.merge_insert import MergeInsert
 from lance_spark.table.row_level.row_verbs import RowVerbs
 from lance_spark.table.versions.tag_verbs import TagVerbs
 
 if TYPE_CHECKING:
     from typing_extensions import Self
+
+    from lance_spark.table.cleanup.cleanup import CleanupStats
+    from lance_spark.table.columns.alter_column import Alteration
+    from lance_spark.table.row_level.merge_insert import MergeInsert
 
 _WRITES = ("append", "overwrite")
 _ALTERATION = ("path", "name", "nullable", "data_type")
@@ -54,6 +55,8 @@ class ReferenceVerbs(RowVerbs, ColumnVerbs, CleanupVerbs, TagVerbs):
 
         For example ``table.merge_insert("id").when_matched_update_all().when_not_matched_insert_all().execute(rows)``.
         """
+        from lance_spark.table.row_level.merge_insert import MergeInsert
+
         return MergeInsert(partial(self.merge, on=on))
 
     def alter_columns(self, *alterations: Mapping[str, Any]) -> Self:
@@ -122,6 +125,8 @@ class ReferenceVerbs(RowVerbs, ColumnVerbs, CleanupVerbs, TagVerbs):
 
 
 def _alteration(given: Mapping[str, Any]) -> Alteration:
+    from lance_spark.table.columns.alter_column import Alteration
+
     if not isinstance(given, Mapping) or not isinstance(given.get("path"), str):
         raise InvalidInputError(f"{given!r} does not name a column as 'path'")
     unknown = given.keys() - set(_ALTERATION)

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from lance_spark.errors import InvalidInputError, UnsupportedFeatureError
 from lance_spark.expr.nodes import Expr
-from lance_spark.partitioned.dataset import PartitionedDataset, open_table
+from lance_spark.partitioned.access import open_table
+from lance_spark.partitioned.dataset import PartitionedDataset
 from lance_spark.storage.paths import UriOrPath
 from lance_spark.table.dataset import Dataset
 from lance_spark.table.reading.shards import DEFAULT_WINDOW_ROWS, ShardPlan

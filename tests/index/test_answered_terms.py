@@ -13,7 +13,7 @@ import pytest
 
 import lance_spark
 from lance_spark.table.dataset import Dataset
-from lance_spark.table.reading.index_candidates import index_plan
+from lance_spark.table.reading.index_plan import index_plan
 
 DAY = datetime.date(2024, 2, 27)
 MOMENT = datetime.datetime(2024, 2, 27, 12)

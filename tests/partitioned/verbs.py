@@ -12,7 +12,7 @@ from lance_spark.partitioned.maintenance.vacuum import VacuumStats
 from lance_spark.partitioned.maintenance.vacuum import vacuum as vacuum_by_policy
 from lance_spark.partitioned.partitioned_target import PartitionedTarget
 from lance_spark.partitioned.table import PartitionedTable
-from lance_spark.table.cleanup.cleanup import CleanupPolicy
+from lance_spark.table.cleanup.policy import CleanupPolicy
 from lance_spark.table.refs.refs import Tag
 from lance_spark.table.row_level.merge import MergeActions, merge_once, source_rows
 from lance_spark.table.row_level.row_verbs import write_rows

@@ -43,8 +43,9 @@ from lance_spark.table.row_level.row_verbs import write_rows
 from lance_spark.table.row_level.write_target import WriteMode
 from lance_spark.table.rows.fragment import DataFile, FragmentId
 from lance_spark.table.versions.changes import add_bases
+from lance_spark.table.writing.modes import APPEND, OVERWRITE
 from lance_spark.table.writing.row_source import RowSource
-from lance_spark.table.writing.save import APPEND, OVERWRITE, CommitOptions
+from lance_spark.table.writing.save import CommitOptions
 from tests.support.model import Row, State, shown_table
 
 K = OperationKind

@@ -14,7 +14,7 @@ from lance_spark.errors import AlreadyExistsError, InvalidInputError, NotFoundEr
 from lance_spark.index.planner import Plan
 from lance_spark.partitioned.dataset import PartitionedDataset
 from lance_spark.table.manifests.manifest import Manifest
-from lance_spark.table.reading.index_candidates import index_plan
+from lance_spark.table.reading.index_plan import index_plan
 from lance_spark.table.reading.scan import Scan
 from tests.table_verbs.kinds import ROWS, Kind, Partitioned, table_of
 

@@ -9,11 +9,12 @@ import pyarrow as pa
 import pytest
 
 from lance_spark.errors import InvalidInputError, NotFoundError, UnsupportedFeatureError
-from lance_spark.partitioned.dataset import PartitionedDataset, find_table
+from lance_spark.partitioned.access import find_table
+from lance_spark.partitioned.dataset import PartitionedDataset
 from lance_spark.schema.evolution import with_added
 from lance_spark.schema.field import LanceSchema
 from lance_spark.table.location import TableLocation
-from lance_spark.table.maintenance.auto_compaction import AutoCompaction
+from lance_spark.table.maintenance.compaction_setting import AutoCompaction
 from tests.table_verbs.kinds import ROWS, Kind, content
 
 

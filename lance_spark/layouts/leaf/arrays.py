@@ -9,7 +9,6 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from lance_spark.encodings.base import BlockEncoding
 from lance_spark.encodings.blocks import Block, Chunks, FixedWidthBlock, Int64Array
@@ -109,6 +108,7 @@ class PageDictionary:
         Raises:
             CorruptFileError: (when called) an index outside of the dictionary.
         """
+        import pyarrow.compute as pc
 
         def build(validity: pa.Buffer | None, num_values: int) -> pa.Array:
             check_count(indices.num_values, num_values)

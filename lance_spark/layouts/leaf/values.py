@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from lance_spark.encodings.blocks import (
     Block,
@@ -92,6 +91,8 @@ def _cleared(data: pa.Buffer, array: pa.Array, value_bytes: int) -> pa.Buffer:
 
 
 def _variable(values: pa.Array) -> VariableWidthBlock:
+    import pyarrow.compute as pc
+
     wide = pa.types.is_large_string(values.type) or pa.types.is_large_binary(values.type)
     offset_bytes = 8 if wide else 4
     _, offsets, data = values.buffers()
@@ -124,6 +125,8 @@ def _fixed_size_list(values: pa.FixedSizeListArray) -> FixedSizeListBlock:
 
 def _packed_struct(values: pa.StructArray) -> PackedStructBlock:
     """The block of a packed struct, which is a leaf."""
+    import pyarrow.compute as pc
+
     children = tuple(leaf_block(pc.struct_field(values, [number])) for number in range(values.type.num_fields))
     return PackedStructBlock(children, len(values))
 
@@ -134,6 +137,8 @@ def require_whole_structs(values: pa.StructArray, name: str) -> None:
     Raises:
         InvalidInputError: one is; the format cannot represent that.
     """
+    import pyarrow.compute as pc
+
     for number, field in enumerate(values.type):
         if pc.struct_field(values, [number]).null_count != values.null_count:
             raise InvalidInputError(

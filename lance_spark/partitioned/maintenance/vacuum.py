@@ -35,16 +35,9 @@ from lance_spark.storage import open_store
 from lance_spark.storage.base import ObjectInfo, ObjectStore
 from lance_spark.storage.overlap import overlapped
 from lance_spark.table.cleanup.auto_cleanup import policy_after
-from lance_spark.table.cleanup.cleanup import (
-    SAFETY_WINDOW,
-    CleanupPolicy,
-    CleanupRun,
-    CleanupStats,
-    ago,
-    check_keep_from,
-    cleanup,
-)
+from lance_spark.table.cleanup.cleanup import CleanupRun, CleanupStats, check_keep_from, cleanup
 from lance_spark.table.cleanup.orphan_files import FileKind, OrphanFile
+from lance_spark.table.cleanup.policy import SAFETY_WINDOW, CleanupPolicy, ago
 from lance_spark.table.cleanup.references import GUARD_PREFIX, other_branches, remove_old_guards
 from lance_spark.table.location import TableLocation
 from lance_spark.table.manifests.features import check_writable

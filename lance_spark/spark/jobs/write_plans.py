@@ -18,7 +18,8 @@ from lance_spark.spark.jobs.row_change_job import RowChangeJob
 from lance_spark.spark.jobs.write_job import WriteJob
 from lance_spark.spark.options.options import WriteOptions
 from lance_spark.spark.types.schemas import exchanged_schema, table_types, with_comments, written_schema
-from lance_spark.table.indexes.auto_zonemap import AUTO_ZONEMAP, check_zone_columns
+from lance_spark.table.indexes.auto_zonemap import check_zone_columns
+from lance_spark.table.indexes.zone_setting import AUTO_ZONEMAP
 from lance_spark.table.maintenance.after_commit import zoned
 from lance_spark.table.row_level.plain_target import NEW_COLUMNS, PlainTarget
 from lance_spark.table.row_level.write_target import AnyTarget, WriteMode

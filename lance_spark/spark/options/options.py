@@ -33,7 +33,7 @@ from lance_spark.spark.types.column_properties import Properties
 from lance_spark.table.manifests.epoch_mark import EpochMark
 from lance_spark.table.reading.scan import DEFAULT_WINDOW_BYTES
 from lance_spark.table.refs.refs import MAIN
-from lance_spark.table.writing.write import DEFAULT_MAX_BYTES_PER_FILE, DEFAULT_MAX_ROWS_PER_FILE, FileLimits
+from lance_spark.table.writing.file_limits import DEFAULT_MAX_BYTES_PER_FILE, DEFAULT_MAX_ROWS_PER_FILE, FileLimits
 
 _log = logging.getLogger(__name__)
 DEFAULT_PARTITION_BYTES = 128 << 20

@@ -7,7 +7,7 @@ import logging
 from lance_spark.errors import LanceError
 from lance_spark.partitioned.dataset import PartitionedDataset
 from lance_spark.table.dataset import Dataset
-from lance_spark.table.maintenance.auto_compaction import AutoCompaction
+from lance_spark.table.maintenance.compaction_setting import AutoCompaction
 
 _log = logging.getLogger(__name__)
 

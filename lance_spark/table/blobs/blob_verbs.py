@@ -10,23 +10,21 @@ import numpy as np
 import pyarrow as pa
 
 from lance_spark.errors import InvalidInputError, NotFoundError
-from lance_spark.layouts.arrow_take import take as take_rows
 from lance_spark.schema.columns import is_blob
-from lance_spark.schema.projection import FieldFinder
 from lance_spark.table.location import TableLocation
 from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.reading.blobs.binary_scan import is_described_type, with_sources
-from lance_spark.table.reading.blobs.blob_file import DEFAULT_BUFFER_BYTES, BlobFile, BlobReader, read_values
+from lance_spark.table.reading.blobs.blob_file import DEFAULT_BUFFER_BYTES
 from lance_spark.table.reading.read_verbs import ReadVerbs, blob_reader
 from lance_spark.table.reading.scan import Scan
 from lance_spark.table.reading.selection import FragmentRows
 from lance_spark.table.reading.system_columns import ROW_ADDRESS
-from lance_spark.table.reading.take import Take
-from lance_spark.table.rows.fragment_runs import by_fragment
-from lance_spark.table.search.locate import RowLocator
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+    from lance_spark.table.reading.blobs.blob_file import BlobFile, BlobReader
+    from lance_spark.table.search.locate import RowLocator
 
 
 class BlobVerbs(ReadVerbs, ABC):
@@ -66,6 +64,8 @@ class BlobVerbs(ReadVerbs, ABC):
                 a reference that is not allowed.
             NotFoundError: there is no such column or row.
         """
+        from lance_spark.table.reading.blobs.blob_file import BlobFile
+
         _, rows, parts = self._blob_rows(blob_column, ids, addresses, indices)
         locations = blob_reader(parts, allow_external=allow_external_blobs).locations(rows)
         return [None if location is None else BlobFile(location, buffer_size) for location in locations]
@@ -83,6 +83,8 @@ class BlobVerbs(ReadVerbs, ABC):
 
         Values of one file are read together. Arguments and errors as `take_blobs`.
         """
+        from lance_spark.table.reading.blobs.blob_file import read_values
+
         places, rows, parts = self._blob_rows(blob_column, ids, addresses, indices)
         locations = blob_reader(parts, allow_external=allow_external_blobs).locations(rows)
         return list(zip(places, read_values(locations), strict=True))
@@ -99,6 +101,9 @@ class BlobVerbs(ReadVerbs, ABC):
         indices: Sequence[int] | None,
     ) -> tuple[list[int], pa.Array, Sequence[tuple[Scan, Manifest]]]:
         """The addresses of some rows, their descriptions with sources, and the splits."""
+        from lance_spark.schema.projection import FieldFinder
+        from lance_spark.table.reading.take import Take
+
         if [ids, addresses, indices].count(None) != 2:
             raise InvalidInputError("give one of ids, addresses and indices")
         self._check_blob_column(column)
@@ -118,6 +123,8 @@ class BlobVerbs(ReadVerbs, ABC):
         return rows.column(ROW_ADDRESS).to_pylist(), array, parts
 
     def _check_blob_column(self, column: str) -> None:
+        from lance_spark.schema.projection import FieldFinder
+
         finder = FieldFinder(self.lance_schema)
         if not is_blob(finder.find(finder.names(column))[-1]):
             raise InvalidInputError(f"column {column!r} is not a blob column; read it as other columns")
@@ -133,14 +140,21 @@ class DatasetBlobVerbs(BlobVerbs, ABC):
         return self._rows_at(scan, addresses) if ids is None else self._rows_of(scan, ids)
 
     def _rows_of(self, scan: Scan, ids: Sequence[int]) -> pa.Table:
+        from lance_spark.table.search.locate import RowLocator
+
         locate = RowLocator(self.manifest.fragments, scan.bases, stable_row_ids=self.manifest.has_stable_row_ids)
         return self._located(scan, ids, locate, "row id")
 
     def _rows_at(self, scan: Scan, addresses: Sequence[int] | None) -> pa.Table:
+        from lance_spark.table.search.locate import RowLocator
+
         locate = RowLocator(self.manifest.fragments, scan.bases, stable_row_ids=False)
         return self._located(scan, addresses or (), locate, "row address")
 
     def _located(self, scan: Scan, numbers: Sequence[int], locate: RowLocator, kind: str) -> pa.Table:
+        from lance_spark.layouts.arrow_take import take as take_rows
+        from lance_spark.table.rows.fragment_runs import by_fragment
+
         positions = _numbers(numbers, kind)
         addresses, exists = locate(positions)
         if not exists.all():

@@ -22,7 +22,7 @@ from collections.abc import Mapping
 from datetime import timedelta
 
 from lance_spark.errors import InvalidInputError, LanceError
-from lance_spark.table.cleanup.cleanup import CleanupPolicy, cleanup
+from lance_spark.table.cleanup.policy import CleanupPolicy
 from lance_spark.table.location import TableLocation
 from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.operations import OperationKind
@@ -58,6 +58,8 @@ def clean_up_after(table: TableLocation, made: Manifest, kind: OperationKind) ->
         policy = policy_after(made.version, made.config)
         if policy is None:
             return
+        from lance_spark.table.cleanup.cleanup import cleanup
+
         stats = cleanup(table, policy)
     except LanceError as error:
         _log.warning("version %d of %s is committed; cleaning up after it failed: %s", made.version, table.uri, error)

@@ -9,19 +9,16 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import pyarrow as pa
 
 from lance_spark.errors import InvalidInputError
-from lance_spark.schema import evolution
 from lance_spark.schema.field import FieldId, LanceSchema
-from lance_spark.table.columns.add_columns import ColumnsToAdd, add_columns
-from lance_spark.table.columns.alter_column import Alteration, alter_column
-from lance_spark.table.columns.check_constraints import add_check, drop_check
-from lance_spark.table.columns.schema_changes import Change, Edit, edit_schema, project
 from lance_spark.table.location import TableLocation
 from lance_spark.table.manifests.manifest import Manifest
-from lance_spark.table.versions.changes import update_field_metadata, update_properties, update_schema_metadata
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
+    from lance_spark.table.columns.add_columns import ColumnsToAdd
+    from lance_spark.table.columns.alter_column import Alteration
+    from lance_spark.table.columns.schema_changes import Change, Edit
     from lance_spark.table.source import TableSource
 
 FieldEntries: TypeAlias = Callable[[LanceSchema], Mapping[FieldId, Mapping[str, str | None]]]
@@ -80,6 +77,8 @@ class ColumnVerbs(ABC):
             StorageError: the store failed. Nothing was changed.
             UnsupportedFeatureError: this release cannot write to the table, or does not support these columns.
         """
+        from lance_spark.table.columns.add_columns import ColumnsToAdd
+
         return self._add_columns(ColumnsToAdd.of(columns, read_columns, schema, batch_size))
 
     def drop_columns(self, columns: Sequence[str]) -> Self:
@@ -92,16 +91,22 @@ class ColumnVerbs(ABC):
             CommitStateUnknownError: it is unknown whether the version was committed.
             UnsupportedFeatureError: this release cannot write to the table.
         """
+        from lance_spark.schema import evolution
+
         paths = _texts(columns)
         return self._change_columns(lambda schema: evolution.without(schema, paths))
 
     def rename_columns(self, names: Mapping[str, str]) -> Self:
         """The table with columns renamed, ``{"old": "new", "s.x": "y"}``. Raises as `drop_columns`."""
+        from lance_spark.schema import evolution
+
         pairs = dict(names)
         return self._change_columns(lambda schema: evolution.renamed(schema, pairs))
 
     def reorder_columns(self, order: Sequence[str]) -> Self:
         """The table with these columns first, followed by the others in their order. Raises as `drop_columns`."""
+        from lance_spark.schema import evolution
+
         paths = _texts(order)
         return self._change_columns(lambda schema: evolution.reordered(schema, paths))
 
@@ -134,6 +139,8 @@ class ColumnVerbs(ABC):
             StorageError: the store failed. Nothing was changed.
             UnsupportedFeatureError: this release cannot write to the table.
         """
+        from lance_spark.table.columns.alter_column import Alteration
+
         return self._alter_column(Alteration(path, name, data_type, nullable, comment, metadata))
 
     @abstractmethod
@@ -207,18 +214,28 @@ class DatasetColumnVerbs(ColumnVerbs):
         self.manifest = manifest
 
     def _change_columns(self, change: Change) -> Self:
+        from lance_spark.table.columns.schema_changes import project
+
         return type(self)(self.location, project(self.location, self.manifest, change))
 
     def _alter_column(self, change: Alteration) -> Self:
+        from lance_spark.table.columns.alter_column import alter_column
+
         return type(self)(self.location, alter_column(self.location, self.manifest, change))
 
     def _add_columns(self, columns: ColumnsToAdd) -> Self:
+        from lance_spark.table.columns.add_columns import add_columns
+
         return type(self)(self.location, add_columns(self.location, self.manifest, columns))
 
     def edit_columns(self, edit: Edit) -> Self:
+        from lance_spark.table.columns.schema_changes import edit_schema
+
         return type(self)(self.location, edit_schema(self.location, self.manifest, edit))
 
     def update_properties(self, entries: Mapping[str, str | None], fields: FieldEntries) -> Self:
+        from lance_spark.table.versions.changes import update_properties
+
         present = self.manifest.config
         changed = {name: value for name, value in entries.items() if present.get(name) != value}
         of_fields = fields(self.manifest.schema)
@@ -227,9 +244,13 @@ class DatasetColumnVerbs(ColumnVerbs):
         return type(self)(self.location, update_properties(self.location, self.manifest, changed, of_fields))
 
     def add_check(self, name: str, condition: str) -> Self:
+        from lance_spark.table.columns.check_constraints import add_check
+
         return type(self)(self.location, add_check(self.location, self.manifest, name, condition))
 
     def drop_check(self, name: str) -> Self:
+        from lance_spark.table.columns.check_constraints import drop_check
+
         return type(self)(self.location, drop_check(self.location, self.manifest, name))
 
     def update_schema_metadata(self, entries: Mapping[str, str | None], *, replace: bool = False) -> Self:
@@ -245,9 +266,13 @@ class DatasetColumnVerbs(ColumnVerbs):
             CommitStateUnknownError: it is unknown whether the version was committed.
             UnsupportedFeatureError: the table needs a feature that this release does not write.
         """
+        from lance_spark.table.versions.changes import update_schema_metadata
+
         return type(self)(self.location, update_schema_metadata(self.location, self.manifest, entries, replace=replace))
 
     def update_field_metadata(self, entries: Mapping[str, Mapping[str, str | None]], *, replace: bool = False) -> Self:
+        from lance_spark.table.versions.changes import update_field_metadata
+
         return type(self)(self.location, update_field_metadata(self.location, self.manifest, entries, replace=replace))
 
 

@@ -32,8 +32,6 @@ from lance_spark.file_version import FileVersion
 from lance_spark.schema.constraints import check_key_stays, check_primary_key
 from lance_spark.storage.base import ObjectStore, PutResult
 from lance_spark.storage.deletion import delete_quietly
-from lance_spark.table.commits.conflict_rules import ConflictContext
-from lance_spark.table.commits.conflicts import check_conflict
 from lance_spark.table.manifests.features import FeatureFlag, check_writable
 from lance_spark.table.manifests.history import History
 from lance_spark.table.manifests.manifest import Manifest
@@ -246,6 +244,9 @@ class Commit:
             self._store.put(f"{TRANSACTIONS}/{transaction_file}", self._transaction.to_bytes())
 
     def _check_conflict(self, committed: Manifest, transaction: Transaction | None) -> None:
+        from lance_spark.table.commits.conflict_rules import ConflictContext
+        from lance_spark.table.commits.conflicts import check_conflict
+
         operation = OtherOperation(OperationKind.UNKNOWN) if transaction is None else transaction.operation
         if self._base is None:
             raise IncompatibleConflictError(

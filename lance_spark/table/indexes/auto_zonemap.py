@@ -2,9 +2,6 @@
 
 After each commit that leaves rows of these columns without a ZONEMAP, one more commit extends it. ``*`` stands for the
 top-level columns whose values have a fixed width.
-
->>> column_names("id, `a.b`.c")
-['id', '`a.b`.c']
 """
 
 from __future__ import annotations
@@ -25,15 +22,13 @@ from lance_spark.table.indexes.commit import replace_segments
 from lance_spark.table.indexes.create import removing_on_failure
 from lance_spark.table.indexes.definition import define, define_beside, find_column
 from lance_spark.table.indexes.optimize import definition_of, merged_segment
+from lance_spark.table.indexes.zone_setting import ALL_COLUMNS, AUTO_ZONEMAP, column_names, zone_setting
 from lance_spark.table.location import TableLocation
 from lance_spark.table.manifests.fragment_reuse import covered_fragments
 from lance_spark.table.manifests.index_metadata import IndexMetadata
 from lance_spark.table.manifests.index_section import parse_indices
 from lance_spark.table.manifests.manifest import Manifest
-from lance_spark.table.paths import is_detached
 
-AUTO_ZONEMAP = "lance.auto_zonemap"
-ALL_COLUMNS = "*"
 ZONEMAP = "ZONEMAP"
 
 _MAX_ATTEMPTS = 3
@@ -73,18 +68,6 @@ def check_zone_columns(schema: LanceSchema, text: str | None) -> None:
             define_beside((), schema, column, ZONEMAP, None, {})
 
 
-def column_names(text: str) -> list[str]:
-    """The paths of a list with commas.
-
-    Raises:
-        InvalidInputError: one is empty.
-    """
-    names = [name.strip() for name in text.split(",")]
-    if not all(names):
-        raise InvalidInputError(f"{AUTO_ZONEMAP} is {text!r}; write columns with commas between them, or {ALL_COLUMNS}")
-    return names
-
-
 def _is_fixed(field: Field) -> bool:
     dtype = to_arrow_type(field)
     return ZoneMapBuilder.supports(dtype) and bool(pt.is_primitive(dtype) or pt.is_decimal(dtype))
@@ -112,8 +95,8 @@ def extend_zone_maps(table: TableLocation, made: Manifest, wanted: str | None = 
         CommitConflictError: other writers were always first. Nothing was changed.
         StorageError: the store failed. Nothing was changed.
     """
-    text = made.config.get(AUTO_ZONEMAP, "") if wanted is None else wanted
-    if not text.strip() or is_detached(made.version):
+    text = zone_setting(made, wanted)
+    if text is None:
         return made
     bases = table.bases(made)
     for problem in zone_problems(made.schema, text):

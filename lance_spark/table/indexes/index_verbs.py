@@ -7,19 +7,15 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from lance_spark.errors import InvalidInputError
-from lance_spark.table.indexes.build import build_segment
-from lance_spark.table.indexes.commit import commit_indices, drop_index
-from lance_spark.table.indexes.create import create_index, removing_on_failure
-from lance_spark.table.indexes.definition import IndexDefinition, define
-from lance_spark.table.indexes.describe import index_statistics, list_indices
-from lance_spark.table.indexes.optimize import OptimizeOptions, commit_optimized, optimize_indices
 from lance_spark.table.location import TableLocation
-from lance_spark.table.manifests.index_metadata import IndexMetadata
-from lance_spark.table.manifests.index_section import parse_indices
 from lance_spark.table.manifests.manifest import Manifest
 
 if TYPE_CHECKING:
     from typing_extensions import Self
+
+    from lance_spark.table.indexes.definition import IndexDefinition
+    from lance_spark.table.indexes.optimize import OptimizeOptions
+    from lance_spark.table.manifests.index_metadata import IndexMetadata
 
 
 class IndexVerbs(ABC):
@@ -150,6 +146,8 @@ class IndexVerbs(ABC):
             StorageError: the store failed. Nothing was changed.
             UnsupportedFeatureError: the table needs something that this release does not write.
         """
+        from lance_spark.table.indexes.optimize import OptimizeOptions
+
         chosen = (names,) if isinstance(names, str) else None if names is None else tuple(names)
         options = OptimizeOptions(chosen, 1 if num_indices_to_merge is None else num_indices_to_merge, retrain)
         return self._optimize_indices(options)
@@ -238,16 +236,24 @@ class DatasetIndexVerbs(IndexVerbs):
     def _create_index(
         self, column: str, kind: str, name: str | None, replace: bool, parameters: Mapping[str, Any]
     ) -> Self:
+        from lance_spark.table.indexes.create import create_index
+
         committed = create_index(self.location, column, kind, name, replace=replace, parameters=parameters)
         return type(self)(self.location, committed)
 
     def _optimize_indices(self, options: OptimizeOptions) -> Self:
+        from lance_spark.table.indexes.optimize import optimize_indices
+
         return type(self)(self.location, optimize_indices(self.location, options))
 
     def list_indices(self) -> list[dict[str, Any]]:
+        from lance_spark.table.indexes.describe import list_indices
+
         return list_indices(self.manifest, self.location.bases(self.manifest))
 
     def index_statistics(self, name: str) -> dict[str, Any]:
+        from lance_spark.table.indexes.describe import index_statistics
+
         return index_statistics(self.manifest, self.location.bases(self.manifest), name)
 
     def commit_segments(
@@ -255,6 +261,9 @@ class DatasetIndexVerbs(IndexVerbs):
         new: Mapping[str | None, Sequence[IndexMetadata]],
         replaced: Mapping[str | None, Collection[str]] | None = None,
     ) -> Self:
+        from lance_spark.table.indexes.create import removing_on_failure
+        from lance_spark.table.indexes.optimize import commit_optimized
+
         segments = new[None]
         if replaced is not None:
             return type(self)(
@@ -264,6 +273,8 @@ class DatasetIndexVerbs(IndexVerbs):
             return self.commit_indices(segments)
 
     def drop_index(self, name: str) -> Self:
+        from lance_spark.table.indexes.commit import drop_index
+
         return type(self)(self.location, drop_index(self.location, name))
 
     def build_index_segment(
@@ -284,6 +295,9 @@ class DatasetIndexVerbs(IndexVerbs):
 
         Raises: as `create_scalar_index`.
         """
+        from lance_spark.table.indexes.build import build_segment
+        from lance_spark.table.indexes.definition import define
+
         definition = define(self.manifest, column, kind, name, parameters)
         return build_segment(self.location, self.manifest, definition, fragment_ids)
 
@@ -293,6 +307,8 @@ class DatasetIndexVerbs(IndexVerbs):
         Raises:
             CorruptFileError: the list of indexes is damaged.
         """
+        from lance_spark.table.manifests.index_section import parse_indices
+
         return parse_indices(self.manifest.index_section)
 
     def commit_indices(self, new: Sequence[IndexMetadata]) -> Self:
@@ -304,6 +320,8 @@ class DatasetIndexVerbs(IndexVerbs):
             CommitConflictError: another writer committed something that this cannot follow. Nothing was changed.
             CommitStateUnknownError: the store never said whether the version was committed.
         """
+        from lance_spark.table.indexes.commit import commit_indices
+
         return type(self)(self.location, commit_indices(self.location, self.manifest, new))
 
 

@@ -7,9 +7,9 @@ from functools import partial
 
 from lance_spark.errors import LanceError
 from lance_spark.table.cleanup.auto_cleanup import clean_up_after
-from lance_spark.table.indexes.auto_zonemap import extend_zone_maps
+from lance_spark.table.indexes.zone_setting import zone_setting
 from lance_spark.table.location import TableLocation
-from lance_spark.table.maintenance.auto_compaction import compact_after
+from lance_spark.table.maintenance.compaction_setting import names_compaction
 from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.operations import OperationKind
 
@@ -35,8 +35,14 @@ def maintain_after(table: TableLocation, made: Manifest, kind: OperationKind, *,
     """
     newest = made
     try:
-        newest = extend_zone_maps(table, made, zone_maps)
+        if zone_setting(made, zone_maps) is not None:
+            from lance_spark.table.indexes.auto_zonemap import extend_zone_maps
+
+            newest = extend_zone_maps(table, made, zone_maps)
     except LanceError as error:
         _log.warning("version %d of %s is committed; zone maps are not extended: %s", made.version, table.uri, error)
-    compact_after(table, newest, kind)
+    if names_compaction(made.config):
+        from lance_spark.table.maintenance.auto_compaction import compact_after
+
+        compact_after(table, newest, kind)
     clean_up_after(table, made, kind)

@@ -1,36 +1,26 @@
-"""Compaction after write commits, for tables whose config asks for it (``lance.auto_compact``).
-
-================================  ==========================================================================
-``lance.auto_compact``            ``true``: compacts after a write commit; ``false`` is the default
-``lance.auto_compact.min_fragments``  only if a compaction would rewrite at least this many fragments; 50
-================================  ==========================================================================
+"""Compaction after commits of writes, for tables whose config asks for it (`compaction_setting`).
 
 One run reads at most `MAX_BYTES` bytes and twice the target number of rows; the rest waits for later commits.
-
->>> AutoCompaction.of({"lance.auto_compact": "true"})
-AutoCompaction(min_fragments=50)
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
-from lance_spark.errors import InvalidInputError, LanceError
+from lance_spark.errors import LanceError
 from lance_spark.table.location import TableLocation
 from lance_spark.table.maintenance.compaction import commit_compaction, remove_results_on_failure, run_task
 from lance_spark.table.maintenance.compaction_estimate import sizes_by_id
 from lance_spark.table.maintenance.compaction_plan import CompactionOptions, CompactionTask, Size, plan_compaction
+from lance_spark.table.maintenance.compaction_setting import AutoCompaction
 from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.operations import OperationKind
 from lance_spark.table.paths import is_detached
 
 _log = logging.getLogger(__name__)
 
-AUTO_COMPACT = "lance.auto_compact"
-MIN_FRAGMENTS = "lance.auto_compact.min_fragments"
-DEFAULT_MIN_FRAGMENTS = 50
 MAX_BYTES = 1 << 30
 """The most bytes of data files that one run reads."""
 FULL_BYTES = 128 << 20
@@ -38,31 +28,6 @@ FULL_BYTES = 128 << 20
 
 WRITES = frozenset({OperationKind.APPEND, OperationKind.OVERWRITE, OperationKind.UPDATE, OperationKind.DELETE})
 """The operations after which a table is compacted. A compaction is none of them, so none follows another."""
-
-
-@dataclass(frozen=True, slots=True)
-class AutoCompaction:
-    """When to compact after a write.
-
-    Attributes:
-        min_fragments: a compaction has to rewrite at least this many fragments of a table, or of a partition.
-    """
-
-    min_fragments: int = DEFAULT_MIN_FRAGMENTS
-
-    @classmethod
-    def of(cls, config: Mapping[str, str]) -> AutoCompaction | None:
-        """Auto-compaction settings of a table's config; None if the config does not enable it.
-
-        Raises:
-            InvalidInputError: an entry of the config is invalid.
-        """
-        enabled, text = config.get(AUTO_COMPACT, "false"), config.get(MIN_FRAGMENTS, str(DEFAULT_MIN_FRAGMENTS))
-        if enabled.lower() not in ("true", "false"):
-            raise InvalidInputError(f"{AUTO_COMPACT} is {enabled!r}; write true or false")
-        if not (text.isascii() and text.isdigit()) or len(text) > 18 or int(text) < 2:
-            raise InvalidInputError(f"{MIN_FRAGMENTS} is {text!r}; write a whole number of at least 2")
-        return cls(int(text)) if enabled.lower() == "true" else None
 
 
 def compact_after(table: TableLocation, made: Manifest, kind: OperationKind) -> None:

@@ -35,7 +35,7 @@ from lance_spark.table.paths import is_detached
 from lance_spark.table.reading.fragment_reader import FragmentReader
 from lance_spark.table.rows.fragment import FragmentId
 from lance_spark.table.rows.row_address import MAX_ROWS_PER_FRAGMENT
-from lance_spark.table.writing.write import DEFAULT_MAX_BYTES_PER_FILE, DEFAULT_MAX_ROWS_PER_FILE, FileLimits
+from lance_spark.table.writing.file_limits import DEFAULT_MAX_BYTES_PER_FILE, DEFAULT_MAX_ROWS_PER_FILE, FileLimits
 
 _LOGGER = logging.getLogger(__name__)
 

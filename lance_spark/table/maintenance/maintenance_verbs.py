@@ -7,25 +7,21 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from lance_spark.table.cleanup.cleanup import SAFETY_WINDOW, CleanupPolicy, CleanupStats, cleanup, remove_orphans
+from lance_spark.table.cleanup.policy import SAFETY_WINDOW
 from lance_spark.table.indexes.index_verbs import DatasetIndexVerbs
-from lance_spark.table.indexes.optimize import trim_fragment_reuse
-from lance_spark.table.indexes.optimizer import Optimizer
-from lance_spark.table.maintenance.auto_compaction import AutoCompaction, compact_small_fragments
-from lance_spark.table.maintenance.compaction import RewriteResult, commit_compaction, compact, run_task
-from lance_spark.table.maintenance.compaction_estimate import CompactionEstimate, estimate_compaction
-from lance_spark.table.maintenance.compaction_plan import (
-    CompactionOptions,
-    CompactionPlan,
-    CompactionTask,
-    plan_compaction,
-)
-from lance_spark.table.maintenance.upgrade import Progress, commit_upgrade, upgrade_version
-from lance_spark.table.moments import Moment
-from lance_spark.table.writing.save import CommitOptions
 
 if TYPE_CHECKING:
     from typing_extensions import Self
+
+    from lance_spark.table.cleanup.cleanup import CleanupStats
+    from lance_spark.table.cleanup.policy import CleanupPolicy
+    from lance_spark.table.indexes.optimizer import Optimizer
+    from lance_spark.table.maintenance.compaction import RewriteResult
+    from lance_spark.table.maintenance.compaction_estimate import CompactionEstimate
+    from lance_spark.table.maintenance.compaction_plan import CompactionOptions, CompactionPlan, CompactionTask
+    from lance_spark.table.maintenance.compaction_setting import AutoCompaction
+    from lance_spark.table.maintenance.upgrade import Progress
+    from lance_spark.table.moments import Moment
 
 
 class CleanupVerbs(ABC):
@@ -85,6 +81,8 @@ class CleanupVerbs(ABC):
             CorruptFileError: a manifest cannot be read.
             StorageError: the store failed. Each version that is left has its files.
         """
+        from lance_spark.table.cleanup.policy import CleanupPolicy
+
         policy = CleanupPolicy(older_than, keep_versions, delete_unverified, error_if_tagged_old_versions, dry_run)
         return self.clean_up(policy, self.version)
 
@@ -106,9 +104,13 @@ class MaintenanceVerbs(CleanupVerbs, DatasetIndexVerbs):
     @property
     def optimize(self) -> Optimizer[Self]:
         """`optimize_indices` and `compact_files` with the arguments of the reference library."""
+        from lance_spark.table.indexes.optimizer import Optimizer
+
         return Optimizer(self)
 
     def compact_small_fragments(self, policy: AutoCompaction) -> Self:
+        from lance_spark.table.maintenance.auto_compaction import compact_small_fragments
+
         compacted = compact_small_fragments(self.location, self.manifest, policy)
         return self if compacted is self.manifest else type(self)(self.location, compacted)
 
@@ -151,6 +153,10 @@ class MaintenanceVerbs(CleanupVerbs, DatasetIndexVerbs):
             StorageError: the store failed. Nothing was changed.
             UnsupportedFeatureError: this release cannot rewrite the rows.
         """
+        from lance_spark.table.maintenance.compaction import compact
+        from lance_spark.table.maintenance.compaction_plan import CompactionOptions
+        from lance_spark.table.writing.save import CommitOptions
+
         options = CompactionOptions.of(
             self.manifest.config,
             target_rows_per_fragment=target_rows_per_fragment,
@@ -163,11 +169,16 @@ class MaintenanceVerbs(CleanupVerbs, DatasetIndexVerbs):
         return type(self)(self.location, compact(self.location, options, CommitOptions(message=commit_message)))
 
     def clean_up(self, policy: CleanupPolicy, keep_from: int | None = None) -> CleanupStats:
+        from lance_spark.table.cleanup.cleanup import cleanup
+        from lance_spark.table.indexes.optimize import trim_fragment_reuse
+
         if not policy.dry_run:
             trim_fragment_reuse(self.location)
         return cleanup(self.location, policy, keep_from=keep_from)
 
     def remove_orphans(self, older_than: timedelta = SAFETY_WINDOW, *, dry_run: bool = False) -> CleanupStats:
+        from lance_spark.table.cleanup.cleanup import remove_orphans
+
         return remove_orphans(self.location, older_than, dry_run=dry_run)
 
     def plan_compaction(self, options: CompactionOptions | None = None) -> CompactionPlan:
@@ -176,6 +187,8 @@ class MaintenanceVerbs(CleanupVerbs, DatasetIndexVerbs):
         Args:
             options: None is what the table's config says, else the defaults.
         """
+        from lance_spark.table.maintenance.compaction_plan import CompactionOptions, plan_compaction
+
         return plan_compaction(self.location, self.manifest, options or CompactionOptions.of(self.manifest.config))
 
     def estimate_compaction(self, options: CompactionOptions | None = None) -> CompactionEstimate:
@@ -185,6 +198,9 @@ class MaintenanceVerbs(CleanupVerbs, DatasetIndexVerbs):
         Args:
             options: None: those of the table's config, else the defaults.
         """
+        from lance_spark.table.maintenance.compaction_estimate import estimate_compaction
+        from lance_spark.table.maintenance.compaction_plan import CompactionOptions
+
         options = options or CompactionOptions.of(self.manifest.config)
         return estimate_compaction(self.location, self.manifest, options)
 
@@ -195,6 +211,8 @@ class MaintenanceVerbs(CleanupVerbs, DatasetIndexVerbs):
             InvalidInputError: the task is for another version.
             StorageError: the store failed. Nothing is left behind.
         """
+        from lance_spark.table.maintenance.compaction import run_task
+
         return run_task(self.location, self.manifest, task)
 
     def commit_compaction(self, results: Sequence[RewriteResult], *, commit_message: str | None = None) -> Self:
@@ -206,6 +224,9 @@ class MaintenanceVerbs(CleanupVerbs, DatasetIndexVerbs):
             CommitConflictError: nothing can be committed any more. What was written is removed.
             CommitStateUnknownError: the store never said whether the version was committed.
         """
+        from lance_spark.table.maintenance.compaction import commit_compaction
+        from lance_spark.table.writing.save import CommitOptions
+
         options = CommitOptions(message=commit_message)
         return type(self)(self.location, commit_compaction(self.location, self.manifest, results, options))
 
@@ -230,6 +251,9 @@ class MaintenanceVerbs(CleanupVerbs, DatasetIndexVerbs):
             CommitStateUnknownError: it is unknown whether the version was committed.
             StorageError: the store failed. Nothing was changed.
         """
+        from lance_spark.table.maintenance.upgrade import commit_upgrade, upgrade_version
+        from lance_spark.table.writing.save import CommitOptions
+
         options = CommitOptions(message=commit_message)
         self.location.history.check_commits()
         newest = self.location.newest()

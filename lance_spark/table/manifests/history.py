@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
@@ -25,10 +26,12 @@ from lance_spark.table.manifests.features import check_readable
 from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.manifests.manifest_file import ManifestFile
 from lance_spark.table.manifests.manifest_store import ManifestLocation, ManifestStore, ObjectManifests
-from lance_spark.table.manifests.manifest_summary import ManifestSummary
-from lance_spark.table.manifests.transaction import Transaction
-from lance_spark.table.operations import OperationKind
 from lance_spark.table.paths import TRANSACTIONS, checked_relative, detached_manifest_path, is_detached
+
+if TYPE_CHECKING:
+    from lance_spark.table.manifests.manifest_summary import ManifestSummary
+    from lance_spark.table.manifests.transaction import Transaction
+    from lance_spark.table.operations import OperationKind
 
 _PARSED_FACTOR = 8
 """Bytes in memory of a manifest with parsed fragments per byte of its file: measured."""
@@ -185,6 +188,8 @@ class History:
         return self._summary(data, location.path, version)
 
     def _summary(self, data: pa.Buffer, path: str, version: int) -> ManifestSummary:
+        from lance_spark.table.manifests.manifest_summary import ManifestSummary
+
         summary = ManifestSummary.decode(data, f"{self.store.uri}/{path}")
         self._check(summary.version, version, path, summary.reader_flags, summary.writer_flags)
         return summary
@@ -215,6 +220,8 @@ class History:
         return self._transaction(summary.transaction, summary.transaction_file)
 
     def _transaction(self, inline: bytes | None, name: str) -> Transaction | None:
+        from lance_spark.table.manifests.transaction import Transaction
+
         if inline is not None:
             return Transaction.from_bytes(inline)
         if not name:

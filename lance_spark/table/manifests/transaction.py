@@ -21,7 +21,6 @@ from lance_spark.table.paths import transaction_name
 if TYPE_CHECKING:
     from lance_spark.table.operations import CommittableOperation, Operation
 
-
 COMMIT_MESSAGE = "__lance_commit_message"
 """The property with the message of a commit."""
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from html import escape
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -12,9 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from lance_spark.errors import InvalidInputError, UnsupportedFeatureError
-from lance_spark.expr.nodes import Expr
 from lance_spark.table.reading.blobs.binary_scan import BINARY
-from lance_spark.table.reading.read_shape import ReadColumns
 from lance_spark.table.reading.read_verbs import ReadVerbs
 from lance_spark.table.reading.reference_options import REFUSED_OPTIONS, SEARCH_OPTIONS, known_options
 
@@ -22,8 +19,9 @@ if TYPE_CHECKING:
     import pandas as pd
     import polars as pl
 
+    from lance_spark.expr.nodes import Expr
     from lance_spark.table.reading.arrow_dataset import ArrowDataset
-
+    from lance_spark.table.reading.read_shape import ReadColumns
 
 _READ_OPTIONS = (
     *("batch_size", "with_row_id", "with_row_address", "use_scalar_index", "blob_handling", "allow_external_blobs"),
@@ -161,6 +159,8 @@ class ExchangeVerbs(ReadVerbs):
 
     def _repr_html_(self) -> str:
         """The columns as a table, for notebooks. Reads no data file."""
+        from html import escape
+
         rows = "".join(
             f"<tr><td>{escape(field.name)}</td><td>{escape(str(field.type))}</td></tr>" for field in self.schema
         )

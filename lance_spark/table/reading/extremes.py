@@ -20,7 +20,8 @@ from lance_spark.index.planner import Plan
 from lance_spark.index.segments import warn_unused
 from lance_spark.schema.arrow import to_arrow_type
 from lance_spark.table.manifests.manifest import Manifest
-from lance_spark.table.reading.index_candidates import Candidates, index_plan, segments_of
+from lance_spark.table.reading.index_candidates import Candidates
+from lance_spark.table.reading.index_plan import index_plan, segments_of
 from lance_spark.table.reading.scan import Scan
 
 _MAX_PARTS = 64

@@ -4,30 +4,30 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pyarrow as pa
 
 from lance_spark.errors import InvalidInputError, NotFoundError, UnsupportedFeatureError
-from lance_spark.expr.nodes import Expr, referenced_columns
 from lance_spark.file_version import FileVersion
-from lance_spark.index.text.queries import TextQuery
 from lance_spark.schema.blob import blob_columns
 from lance_spark.schema.field import LanceSchema
 from lance_spark.table.bases import Bases
 from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.reading.blobs.binary_scan import PLACES, BlobForm, bytes_form, wants_bytes, with_sources
 from lance_spark.table.reading.blobs.blob_columns import with_blob_descriptors
-from lance_spark.table.reading.blobs.blob_file import BlobReader
 from lance_spark.table.reading.index_candidates import Candidates
-from lance_spark.table.reading.limit import limited_splits
 from lance_spark.table.reading.named_columns import check_distinct, may_name_fields
-from lance_spark.table.reading.read_shape import ReadColumns, ReadShape, sort_keys
-from lance_spark.table.reading.reference_options import known_options
 from lance_spark.table.reading.scan import Scan
 from lance_spark.table.reading.shown_types import shown_batches, shown_schema, shown_table
-from lance_spark.table.reading.take import Take
 from lance_spark.table.rows.fragment import FragmentList
+
+if TYPE_CHECKING:
+    from lance_spark.expr.nodes import Expr
+    from lance_spark.index.text.queries import TextQuery
+    from lance_spark.table.reading.blobs.blob_file import BlobReader
+    from lance_spark.table.reading.read_shape import ReadColumns
+    from lance_spark.table.reading.take import Take
 
 BlobOptions: TypeAlias = tuple[str | None, bool]
 """`blob_handling` and `allow_external_blobs` of a read."""
@@ -104,6 +104,8 @@ class ReadVerbs(ABC):
     def _filters_by_blobs(self, plan: Scan) -> bool:
         if plan.filter is None:
             return False
+        from lance_spark.expr.nodes import referenced_columns
+
         names = {field.name for field in blob_columns(self.lance_schema.fields)}
         return any(path[0] in names for path in referenced_columns(plan.filter))
 
@@ -195,6 +197,8 @@ class ReadVerbs(ABC):
         Args:
             flags: `with_row_id`, `with_row_address` and `use_scalar_index` of `scan`.
         """
+        from lance_spark.table.reading.read_shape import ReadShape, sort_keys
+
         with_row_id, with_row_address, use_scalar_index = flags
         options = {"with_row_id": with_row_id, "with_row_address": with_row_address}
         shape = ReadShape.of(columns, order_by, self.stored_schema, **options)
@@ -250,6 +254,8 @@ class ReadVerbs(ABC):
             UnsupportedFeatureError: one of the other options.
         """
         if others:
+            from lance_spark.table.reading.reference_options import known_options
+
             known_options(others, ())
         flags, blobs = (with_row_id, with_row_address, use_scalar_index), (blob_handling, allow_external_blobs)
         options = (("prefilter", prefilter), ("fast_search", fast_search))
@@ -369,6 +375,8 @@ class ReadVerbs(ABC):
         """
         blobs = (blob_handling, allow_external_blobs)
         if columns is not None and isinstance(columns, Mapping):
+            from lance_spark.table.reading.read_shape import ReadShape
+
             shape = ReadShape.of(columns, None, self.stored_schema)
             return shown_table(shape.shaped_table(self._take(shape.read, blobs).rows(indices)))
         take = self._take(columns, blobs)
@@ -376,6 +384,8 @@ class ReadVerbs(ABC):
 
     def _take(self, columns: Sequence[str] | None, blobs: BlobOptions) -> Take:
         """Reader of these columns by the positions of rows."""
+        from lance_spark.table.reading.take import Take
+
         plan, parts = self._planned(columns)
         plan, parts, form = self._in_form(plan, parts, blobs, in_memory=True)
         return Take(plan, [(scan, manifest.fragments) for scan, manifest in parts], form)
@@ -399,6 +409,8 @@ def _shown(plan: Scan, rows: pa.Table) -> pa.Table:
 
 def blob_reader(parts: Sequence[tuple[Scan, Manifest]], *, allow_external: bool) -> BlobReader:
     """Reads the blobs of these splits."""
+    from lance_spark.table.reading.blobs.blob_file import BlobReader
+
     bases = {scan.bases.split_key: scan.bases for scan, _ in parts}
 
     def bases_of(key: str | None) -> Bases:
@@ -415,6 +427,8 @@ def _limited(
     if len(parts) == 1 and limit is None and not offset:
         scan, manifest = parts[0]
         return Candidates.of(scan, manifest, use_scalar_index=use_scalar_index).read(manifest.fragments)
+    from lance_spark.table.reading.limit import limited_splits
+
     return limited_splits(_candidates(parts, use_scalar_index=use_scalar_index), limit=limit, offset=offset)
 
 

@@ -15,14 +15,12 @@ from lance_spark.encodings.blocks import Int64Array
 from lance_spark.errors import CorruptFileError, InvalidInputError, NotFoundError, UnsupportedFeatureError
 from lance_spark.layouts.base import RowRanges
 from lance_spark.table.reading.decoding.columns import ReadColumns
-from lance_spark.table.reading.decoding.few_rows import picked_rows
 from lance_spark.table.reading.decoding.rows import Decoded, RowDecoder, Source
 from lance_spark.table.reading.decoding.single_rows import SingleRowColumns
 from lance_spark.table.reading.fragment_group import FIRST_GROUP, FragmentGroup, grouped
 from lance_spark.table.reading.fragment_reader import FragmentReader
 from lance_spark.table.reading.opened_version import OpenedVersion
 from lance_spark.table.reading.parallel_reads import Part, read_ahead, read_parts
-from lance_spark.table.reading.row_group_pruning import matching_row_groups
 from lance_spark.table.reading.selection import FragmentRows, Selection, fragment_rows, ranges_within
 from lance_spark.table.reading.system_columns import RowLineage
 from lance_spark.table.reading.window import Window, fits_one_window
@@ -129,6 +127,8 @@ class ScanReader:
         """The rows at offsets that the filter keeps, in one batch if there are any; None unless they are few and can be
         picked from mapped files.
         """
+        from lance_spark.table.reading.decoding.few_rows import picked_rows
+
         pairs = [(rows.fragment, rows.offsets) for rows in group if rows.offsets is not None]
         num_rows = sum([len(offsets) for _, offsets in pairs])
         if self.decoder.batch_bytes is not None or not self.single_rows.can_read(num_rows, len(pairs)):
@@ -210,6 +210,8 @@ class ScanReader:
         files = [] if condition is None else reader.row_group_files()
         if condition is None or not files:
             return [(0, reader.num_rows)]
+        from lance_spark.table.reading.row_group_pruning import matching_row_groups
+
         schema, zone = self.columns.returned.schema, self.decoder.time_zone
         return matching_row_groups(condition, schema, files, reader.num_rows, time_zone=zone)
 

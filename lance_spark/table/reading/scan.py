@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -18,10 +18,6 @@ import pyarrow as pa
 from lance_spark.cached import cached_property
 from lance_spark.encodings.blocks import Int64Array
 from lance_spark.errors import InvalidInputError
-from lance_spark.expr.evaluate import check_filter
-from lance_spark.expr.nodes import Expr
-from lance_spark.expr.sql.parse import to_expr
-from lance_spark.expr.text.members import without_members
 from lance_spark.schema.field import LanceSchema
 from lance_spark.schema.projection import project
 from lance_spark.table.bases import Bases
@@ -35,6 +31,9 @@ from lance_spark.table.reading.reader import ScanReader
 from lance_spark.table.reading.selection import Selection
 from lance_spark.table.reading.system_columns import ROW_ADDRESS, ROW_ID, SYSTEM_FIELDS, flagged
 from lance_spark.table.rows.fragment import DataFragment, FragmentList
+
+if TYPE_CHECKING:
+    from lance_spark.expr.nodes import Expr
 
 _KEPT_WINDOW_BYTES = 256 << 20
 """Each part of a page decodes its dictionary again: 20,000 rows of 2,000 columns take half the time in one window."""
@@ -118,7 +117,11 @@ class Scan:
             window_bytes=window_bytes,
             time_zone=time_zone,
         )
-        return scan if filter is None else scan.filtered(to_expr(filter, time_zone=time_zone))
+        if filter is None:
+            return scan
+        from lance_spark.expr.sql.parse import to_expr
+
+        return scan.filtered(to_expr(filter, time_zone=time_zone))
 
     def __getstate__(self) -> dict[str, Any]:
         # Without what is worked out again where the plan is used.
@@ -169,6 +172,9 @@ class Scan:
             NotFoundError: no such column.
             InvalidInputError: the condition is invalid.
         """
+        from lance_spark.expr.evaluate import check_filter
+        from lance_spark.expr.text.members import without_members
+
         columns = self.returned.filterable
         check_filter(without_members(condition, columns), columns, time_zone=self.time_zone)
         return replace(self, filter=condition)._based_on(self.without_filter)

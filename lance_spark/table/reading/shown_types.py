@@ -12,7 +12,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.types as pt
 
-from lance_spark.expr.json_path.documents import json_texts
 from lance_spark.schema.extension import EXTENSION_KEYS, EXTENSION_NAME, is_json_field
 
 _NAME = EXTENSION_NAME.encode()
@@ -100,6 +99,8 @@ def _shown_type(dtype: pa.DataType) -> pa.DataType:
 
 
 def _shown(array: pa.Array, field: pa.Field, shown: pa.Field) -> pa.Array:
+    from lance_spark.expr.json_path.documents import json_texts
+
     if is_json_field(field):
         return pa.ExtensionArray.from_storage(pa.json_(), json_texts(array))
     if field.type == shown.type:

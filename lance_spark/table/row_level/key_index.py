@@ -28,7 +28,8 @@ from lance_spark.index.planner import Plan
 from lance_spark.schema.arrow import to_arrow_type
 from lance_spark.schema.projection import find
 from lance_spark.table.manifests.manifest import Manifest
-from lance_spark.table.reading.index_candidates import Candidates, index_plan
+from lance_spark.table.reading.index_candidates import Candidates
+from lance_spark.table.reading.index_plan import index_plan
 from lance_spark.table.reading.scan import Scan
 from lance_spark.table.rows.fragment import DataFragment
 from lance_spark.table.rows.row_address import UInt64Array, distinct

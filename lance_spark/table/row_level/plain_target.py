@@ -39,17 +39,12 @@ from lance_spark.table.row_level.write_target import (
 )
 from lance_spark.table.rows.row_address import UInt64Array
 from lance_spark.table.source import Split
+from lance_spark.table.writing.file_limits import FileLimits
 from lance_spark.table.writing.identity import IdentityColumns
+from lance_spark.table.writing.modes import APPEND
 from lance_spark.table.writing.row_pipeline import TaskRows
-from lance_spark.table.writing.save import (
-    APPEND,
-    CommitOptions,
-    WritePlan,
-    commit_overwrite,
-    commit_planned,
-    plan_write,
-)
-from lance_spark.table.writing.write import FileLimits, FragmentWriter
+from lance_spark.table.writing.save import CommitOptions, WritePlan, commit_overwrite, commit_planned, plan_write
+from lance_spark.table.writing.write import FragmentWriter
 
 NEW_COLUMNS = (WriteMode.CREATE, WriteMode.OVERWRITE)
 """Modes that give the table the columns of the rows."""

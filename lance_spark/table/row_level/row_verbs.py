@@ -8,28 +8,18 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from lance_spark.errors import InvalidInputError
-from lance_spark.expr.evaluate import evaluate
-from lance_spark.expr.nodes import Expr
-from lance_spark.expr.sql.parse import condition_of
-from lance_spark.progress import progress
-from lance_spark.table.commits.retry import cleanup_on_failure
-from lance_spark.table.row_level.merge import MergeActions, merge_once, source_rows
-from lance_spark.table.row_level.update import update_once
-from lance_spark.table.row_level.write_target import AnyTarget, Version, WriteMode, WriteTarget, own_blobs
-from lance_spark.table.writing.row_source import RowSource
-from lance_spark.table.writing.save import CommitOptions
-from lance_spark.table.writing.write import (
-    DEFAULT_MAX_BYTES_PER_FILE,
-    DEFAULT_MAX_ROWS_PER_FILE,
-    FileLimits,
-    num_rows_of,
-)
+from lance_spark.table.writing.file_limits import DEFAULT_MAX_BYTES_PER_FILE, DEFAULT_MAX_ROWS_PER_FILE
 
 if TYPE_CHECKING:
     from typing_extensions import Self
+
+    from lance_spark.expr.nodes import Expr
+    from lance_spark.table.row_level.write_target import AnyTarget, Version, WriteMode, WriteTarget
+    from lance_spark.table.writing.file_limits import FileLimits
+    from lance_spark.table.writing.row_source import RowSource
+    from lance_spark.table.writing.save import CommitOptions
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +36,8 @@ class RowsToWrite:
         Args:
             columns: those of the table; a column that the rows lack is null.
         """
+        from lance_spark.table.writing.row_source import RowSource
+
         source = self.source
         checked = _checked(source, condition, columns)
         return RowsToWrite(RowSource(source.schema, checked), self.limits, self.options)
@@ -66,6 +58,11 @@ def write_rows(
 
     Raises: as `RowWriter.write`, `WriteTarget.save` and `WriteTarget.replace_rows`.
     """
+    from lance_spark.progress import progress
+    from lance_spark.table.commits.retry import cleanup_on_failure
+    from lance_spark.table.row_level.write_target import own_blobs
+    from lance_spark.table.writing.write import num_rows_of
+
     with target.writer(blobs=own_blobs) as writer, progress("Writing") as bar:
         for batch in bar.track(source.batches, size=num_rows_of):
             writer.write(batch)
@@ -142,6 +139,11 @@ class RowVerbs(ABC):
             StorageError: the store failed. Nothing was changed.
             UnsupportedFeatureError: the table needs a feature that this release does not write.
         """
+        from lance_spark.table.row_level.write_target import WriteMode
+        from lance_spark.table.writing.file_limits import FileLimits
+        from lance_spark.table.writing.row_source import RowSource
+        from lance_spark.table.writing.save import CommitOptions
+
         limits = FileLimits(max_rows_per_file, max_bytes_per_file)
         options = CommitOptions(commit_message, transaction_properties, zone_maps=auto_zonemap)
         return self._write(RowsToWrite(RowSource.of(data, schema), limits, options), WriteMode.APPEND)
@@ -168,6 +170,11 @@ class RowVerbs(ABC):
 
         Raises: as `append`.
         """
+        from lance_spark.table.row_level.write_target import WriteMode
+        from lance_spark.table.writing.file_limits import FileLimits
+        from lance_spark.table.writing.row_source import RowSource
+        from lance_spark.table.writing.save import CommitOptions
+
         limits = FileLimits(max_rows_per_file, max_bytes_per_file)
         options = CommitOptions(commit_message, transaction_properties, zone_maps=auto_zonemap)
         mode = WriteMode.OVERWRITE_PARTITIONS if only_written_partitions else WriteMode.TRUNCATE
@@ -199,6 +206,12 @@ class RowVerbs(ABC):
                 the partitions that get rows. If they have changed rows that are replaced, these are searched again in
                 the newest version, 10 times at most. Nothing was changed.
         """
+        from lance_spark.expr.sql.parse import condition_of
+        from lance_spark.table.row_level.write_target import WriteMode
+        from lance_spark.table.writing.file_limits import FileLimits
+        from lance_spark.table.writing.row_source import RowSource
+        from lance_spark.table.writing.save import CommitOptions
+
         condition = condition_of(filter, to_match_all="use overwrite")
         limits = FileLimits(max_rows_per_file, max_bytes_per_file)
         options = CommitOptions(commit_message, transaction_properties, zone_maps=auto_zonemap)
@@ -230,6 +243,8 @@ class RowVerbs(ABC):
             StorageError: the store failed. Nothing was changed.
             UnsupportedFeatureError: the table needs something that this release does not write.
         """
+        from lance_spark.table.writing.save import CommitOptions
+
         options = CommitOptions(commit_message, transaction_properties)
         return self._of_version(self.write_target().delete_rows(filter, options))
 
@@ -262,6 +277,10 @@ class RowVerbs(ABC):
             StorageError: the store failed. Nothing was changed.
             UnsupportedFeatureError: the table needs something that this release does not write.
         """
+        from lance_spark.expr.sql.parse import condition_of
+        from lance_spark.table.row_level.update import update_once
+        from lance_spark.table.writing.save import CommitOptions
+
         options = CommitOptions(commit_message, transaction_properties)
         condition = None if where is None else condition_of(where, to_match_all="leave it out")
         version = self.write_target().attempted(
@@ -311,6 +330,10 @@ class RowVerbs(ABC):
             StorageError: the store failed. Nothing was changed.
             UnsupportedFeatureError: the table needs something that this release does not write.
         """
+        from lance_spark.table.row_level.merge import MergeActions, merge_once, source_rows
+        from lance_spark.table.writing.row_source import RowSource
+        from lance_spark.table.writing.save import CommitOptions
+
         conditions = (matched_condition, not_matched_by_source_condition)
         actions = MergeActions.of(when_matched, when_not_matched, when_not_matched_by_source, *conditions)
         options = CommitOptions(commit_message, transaction_properties)
@@ -320,6 +343,10 @@ class RowVerbs(ABC):
 
 
 def _checked(source: RowSource, condition: Expr, columns: pa.Schema) -> Iterator[pa.RecordBatch]:
+    import pyarrow.compute as pc
+
+    from lance_spark.expr.evaluate import evaluate
+
     missing = [field for field in columns if field.name not in source.schema.names]
     names = [*source.schema.names, *(field.name for field in missing)]
     for batch in source.batches:

@@ -20,7 +20,6 @@ import pyarrow as pa
 
 from lance_spark.errors import IncompatibleConflictError, LanceError
 from lance_spark.expr.nodes import Expr
-from lance_spark.expr.sql.parse import condition_of
 from lance_spark.schema.constraints import has_new_checks
 from lance_spark.schema.field import FieldId, LanceSchema
 from lance_spark.storage.base import ObjectStore
@@ -34,9 +33,10 @@ from lance_spark.table.rows.fragment import DataFragment
 from lance_spark.table.rows.row_address import UInt64Array
 from lance_spark.table.source import Split
 from lance_spark.table.writing.conform import same_columns
+from lance_spark.table.writing.file_limits import FileLimits
 from lance_spark.table.writing.identity import IdentityColumns, UsedByTask
 from lance_spark.table.writing.save import CommitOptions
-from lance_spark.table.writing.write import FileLimits, remove_job_files
+from lance_spark.table.writing.write import remove_job_files
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -357,6 +357,8 @@ class WriteTarget(ABC, Generic[Version]):
             NotFoundError: the filter names a column that the table does not have.
             Others as `save`.
         """
+        from lance_spark.expr.sql.parse import condition_of
+
         options = options or CommitOptions()
         condition = condition_of(filter, to_match_all="give 'true'")
 

@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from lance_spark.expr.nodes import Expr
-from lance_spark.index.text.queries import TextQuery
 from lance_spark.table.location import TableLocation
 from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.reading.blobs.binary_scan import BlobForm
@@ -19,12 +17,14 @@ from lance_spark.table.reading.read_verbs import BlobOptions, ReadVerbs
 from lance_spark.table.reading.scan import Scan
 from lance_spark.table.reading.shown_types import shown_table
 from lance_spark.table.reading.system_columns import flagged
-from lance_spark.table.search.divided import DividedTextSearch, FoundInPiece, TextPiece, divided, found_in
-from lance_spark.table.search.result_columns import ADDED_BY_TEXT_SEARCH, arranged, read_columns
-from lance_spark.table.search.text_search import SearchedPart, SearchRequest, result_schema, search_parts
 
 if TYPE_CHECKING:
     from typing_extensions import Self
+
+    from lance_spark.expr.nodes import Expr
+    from lance_spark.index.text.queries import TextQuery
+    from lance_spark.table.search.divided import DividedTextSearch, FoundInPiece, TextPiece
+    from lance_spark.table.search.text_search import SearchedPart, SearchRequest
 
 
 class SearchVerbs(ReadVerbs, ABC):
@@ -84,6 +84,8 @@ class SearchVerbs(ReadVerbs, ABC):
                 `with_score` False), or the filter fails on a value.
             UnsupportedFeatureError: a package for the analysis is not installed.
         """
+        from lance_spark.table.search.text_search import SearchRequest
+
         request = SearchRequest(
             query, search_columns, limit, offset, with_score, use_index, fast_search, prefilter=prefilter
         )
@@ -102,6 +104,9 @@ class SearchVerbs(ReadVerbs, ABC):
         Args:
             flags: `with_row_id` and `with_row_address`.
         """
+        from lance_spark.table.search.result_columns import ADDED_BY_TEXT_SEARCH, arranged, read_columns
+        from lance_spark.table.search.text_search import search_parts
+
         schema, last = self.stored_schema, flagged(*flags)
         read = read_columns(columns, schema, ADDED_BY_TEXT_SEARCH, last)
         parts, read_schema, form = self._searched_as_form(*self._searched_parts(read, filter, *flags), blobs)
@@ -132,21 +137,29 @@ class SearchVerbs(ReadVerbs, ABC):
         with_row_address: bool = False,
     ) -> pa.Table:
         """The result of `search` in the form in which columns are stored. Raises as it does."""
+        from lance_spark.table.search.text_search import search_parts
+
         parts, schema = self._searched_parts(columns, filter, with_row_id, with_row_address)
         return search_parts(request, parts, schema)
 
     def divided_search(self, request: SearchRequest, piece_bytes: int) -> DividedTextSearch:
         """The pieces of a search. Raises as `search`."""
+        from lance_spark.table.search.divided import divided
+
         return divided(request, self._searched_parts([], None, False, False)[0], piece_bytes)
 
     def found_in(self, request: SearchRequest, piece: TextPiece) -> list[FoundInPiece]:
         """Results of a piece of a search. Raises as `search`."""
+        from lance_spark.table.search.divided import found_in
+
         return list(found_in(piece, request, self._searched_parts([], None, False, False)[0]))
 
     def search_schema(
         self, request: SearchRequest, columns: Sequence[str] | None = None, *, with_row_id: bool = False
     ) -> pa.Schema:
         """The schema of the result of `searched_texts`, without a search. Raises as it does."""
+        from lance_spark.table.search.text_search import result_schema
+
         parts, schema = self._searched_parts(columns, None, with_row_id, False)
         return result_schema(request, parts, schema)
 
@@ -206,5 +219,7 @@ class DatasetSearchVerbs(SearchVerbs):
     def _searched_parts(
         self, columns: Sequence[str] | None, filter: str | Expr | None, with_row_id: bool, with_row_address: bool
     ) -> tuple[list[SearchedPart], pa.Schema]:
+        from lance_spark.table.search.text_search import SearchedPart
+
         scan, _ = self._planned(columns, filter, with_row_id=with_row_id, with_row_address=with_row_address)
         return [SearchedPart(self.manifest, scan)], scan.arrow_schema

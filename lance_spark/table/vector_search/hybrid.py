@@ -25,12 +25,12 @@ from lance_spark.table.search.text_search import (
     best_places,
     found_rows,
 )
+from lance_spark.table.vector_search.defaults import DEFAULT_RRF_K
 from lance_spark.table.vector_search.query import DISTANCE
 from lance_spark.table.vector_search.search import Part, Search
 
 RELEVANCE = "_relevance_score"
 FUSIONS = ("rrf", "linear")
-DEFAULT_RRF_K = 60.0
 _ADDED = (
     pa.field(DISTANCE, pa.float32()),
     SCORE_FIELD,

@@ -4,30 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from lance_spark.errors import InvalidInputError
-from lance_spark.expr.nodes import Expr
-from lance_spark.index.text.queries import TextQuery
 from lance_spark.table.reading.named_columns import named_paths
 from lance_spark.table.reading.read_verbs import BlobOptions
 from lance_spark.table.reading.shown_types import shown_table
 from lance_spark.table.reading.system_columns import flagged
-from lance_spark.table.search.result_columns import arranged, read_columns
 from lance_spark.table.search.search_verbs import SearchVerbs
-from lance_spark.table.search.text_search import SearchedPart, SearchRequest
-from lance_spark.table.vector_search.hybrid import (
-    ADDED_BY_HYBRID_SEARCH,
-    DEFAULT_RRF_K,
-    Fusion,
-    HybridSearch,
-    hybrid_schema,
-)
-from lance_spark.table.vector_search.query import DEFAULT_K
-from lance_spark.table.vector_search.request import NearestRequest
+from lance_spark.table.vector_search.defaults import DEFAULT_K, DEFAULT_RRF_K
 from lance_spark.table.vector_search.vector_verbs import VectorVerbs
+
+if TYPE_CHECKING:
+    from lance_spark.expr.nodes import Expr
+    from lance_spark.index.text.queries import TextQuery
+    from lance_spark.table.search.text_search import SearchedPart
+    from lance_spark.table.vector_search.hybrid import Fusion, HybridSearch
+    from lance_spark.table.vector_search.request import NearestRequest
 
 
 class HybridVerbs(SearchVerbs, VectorVerbs):
@@ -41,6 +36,8 @@ class HybridVerbs(SearchVerbs, VectorVerbs):
         flags: tuple[bool, bool, bool],
         blobs: BlobOptions,
     ) -> pa.Table:
+        from lance_spark.table.search.text_search import SearchRequest
+
         with_row_id, with_row_address, use_scalar_index = flags
         if nearest is not None:
             return self.to_table_of_nearest(
@@ -114,6 +111,10 @@ class HybridVerbs(SearchVerbs, VectorVerbs):
             NotFoundError: no such column.
             InvalidInputError: the column has no vectors, a column is not text, or an argument is invalid.
         """
+        from lance_spark.table.search.result_columns import arranged, read_columns
+        from lance_spark.table.vector_search.hybrid import ADDED_BY_HYBRID_SEARCH, Fusion
+        from lance_spark.table.vector_search.request import NearestRequest
+
         schema, last = self.stored_schema, flagged(with_row_id, False)
         nearest = NearestRequest(
             column,
@@ -149,6 +150,8 @@ class HybridVerbs(SearchVerbs, VectorVerbs):
         Args:
             nearest: the vector side; its `k` and `offset` are those of the result.
         """
+        from lance_spark.table.vector_search.hybrid import HybridSearch
+
         skipped = nearest.offset or 0
         if skipped < 0:
             raise InvalidInputError(f"offset is {skipped}; it must not be negative")
@@ -174,6 +177,8 @@ class HybridVerbs(SearchVerbs, VectorVerbs):
 
     def hybrid_schema(self, columns: Sequence[str] | None = None, *, with_row_id: bool = False) -> pa.Schema:
         """The columns of the result of `found_by_both`. Raises as `hybrid_search`."""
+        from lance_spark.table.vector_search.hybrid import hybrid_schema
+
         _, schema = self._searched_parts(columns, None, with_row_id, False)
         return hybrid_schema(schema)
 

@@ -14,10 +14,10 @@ import pyarrow.types as pt
 from lance_spark.errors import InvalidInputError
 from lance_spark.index.vector.metrics import Metric, Vectors
 from lance_spark.index.vector.nearest import DistanceRange
+from lance_spark.table.vector_search.defaults import DEFAULT_K
 
 DISTANCE = "_distance"
 QUERY_INDEX = "query_index"
-DEFAULT_K = 10
 
 _NUMPY_TYPES: dict[pa.DataType, Any] = {
     pa.float16(): np.float16,

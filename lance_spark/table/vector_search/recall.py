@@ -10,9 +10,6 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lance_spark.errors import InvalidInputError, NotFoundError
-from lance_spark.schema.projection import quoted
-from lance_spark.table.vector_search.query import DISTANCE, QUERY_INDEX
-from lance_spark.table.vector_search.search import searched_column
 from lance_spark.table.vector_search.vector_verbs import VectorVerbs
 
 _ROUNDING = 1e-5
@@ -74,6 +71,9 @@ class IndexRecallVerbs(VectorVerbs, ABC):
 
     def _indexed(self, name: str) -> tuple[str, str]:
         """(the column of an index, its metric)."""
+        from lance_spark.schema.projection import quoted
+        from lance_spark.table.vector_search.search import searched_column
+
         if not any(index["name"] == name for index in self.list_indices()):
             raise NotFoundError(f"there is no index {name!r}")
         segments = self.index_statistics(name)["segments"]
@@ -103,6 +103,8 @@ class IndexRecallVerbs(VectorVerbs, ABC):
 
 def _by_query(result: pa.Table, num_queries: int) -> list[npt.NDArray[np.float32]]:
     """The distances of each query's rows, ascending."""
+    from lance_spark.table.vector_search.query import DISTANCE, QUERY_INDEX
+
     numbers, distances = result[QUERY_INDEX].to_numpy(), result[DISTANCE].to_numpy()
     return [np.sort(distances[numbers == number]) for number in range(num_queries)]
 

@@ -12,8 +12,9 @@ import pyarrow as pa
 from lance_spark.errors import InvalidInputError
 from lance_spark.expr.nodes import Expr
 from lance_spark.index.vector.probing import Probing
+from lance_spark.table.vector_search.defaults import DEFAULT_K
 from lance_spark.table.vector_search.indexed import IndexUse
-from lance_spark.table.vector_search.query import DEFAULT_K, VectorQuery
+from lance_spark.table.vector_search.query import VectorQuery
 from lance_spark.table.vector_search.search import Search, searched_column
 
 _REFERENCE_KEYS = (

@@ -5,21 +5,21 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from lance_spark.cached import cached_property
-from lance_spark.expr.nodes import Expr, quote_name
 from lance_spark.table.reading.named_columns import check_distinct, may_name_fields, named_paths
 from lance_spark.table.reading.read_verbs import BlobOptions, ReadVerbs
 from lance_spark.table.reading.scan import Scan
 from lance_spark.table.reading.shown_types import shown_schema, shown_table
 from lance_spark.table.reading.system_columns import ROW_ID, flagged
-from lance_spark.table.search.result_columns import arranged
-from lance_spark.table.vector_search.query import DISTANCE, QUERY_INDEX
-from lance_spark.table.vector_search.request import NearestRequest
-from lance_spark.table.vector_search.search import MakeScan, Part, Search
+
+if TYPE_CHECKING:
+    from lance_spark.expr.nodes import Expr
+    from lance_spark.table.vector_search.request import NearestRequest
+    from lance_spark.table.vector_search.search import MakeScan, Part, Search
 
 
 class VectorVerbs(ReadVerbs, ABC):
@@ -101,6 +101,8 @@ class VectorVerbs(ReadVerbs, ABC):
             NotFoundError: no such column.
             InvalidInputError: the column has no vectors, the query does not fit them, or an argument is invalid.
         """
+        from lance_spark.table.vector_search.request import NearestRequest
+
         request = NearestRequest(
             column,
             query,
@@ -145,6 +147,8 @@ class VectorVerbs(ReadVerbs, ABC):
         Raises:
             InvalidInputError: a key of `nearest` is unknown or missing; and as `nearest`.
         """
+        from lance_spark.table.vector_search.request import NearestRequest
+
         blobs = (blob_handling, allow_external_blobs)
         return self._shown_result(NearestRequest.of_reference(nearest, **arguments), with_row_address, blobs)
 
@@ -160,6 +164,10 @@ class VectorVerbs(ReadVerbs, ABC):
 
     def _arranged_result(self, request: NearestRequest, last: Sequence[str], blobs: BlobOptions) -> pa.Table:
         """The result with fields of structs as columns, and the system columns `last` at its end."""
+        from lance_spark.expr.nodes import quote_name
+        from lance_spark.table.search.result_columns import arranged
+        from lance_spark.table.vector_search.query import DISTANCE, QUERY_INDEX
+
         schema = self.stored_schema
         names = [quote_name(name) for name in schema.names] if request.columns is None else request.columns
         read = [name for name in names if name not in last] + [name for name in last if name != ROW_ID]

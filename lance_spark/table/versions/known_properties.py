@@ -21,9 +21,9 @@ from lance_spark.table.cleanup.auto_cleanup import (
     parse_retention,
     policy_after,
 )
-from lance_spark.table.indexes.auto_zonemap import AUTO_ZONEMAP, column_names
-from lance_spark.table.maintenance.auto_compaction import AUTO_COMPACT, MIN_FRAGMENTS, AutoCompaction
+from lance_spark.table.indexes.zone_setting import AUTO_ZONEMAP, column_names
 from lance_spark.table.maintenance.compaction_plan import CONFIG_PREFIX, CompactionOptions
+from lance_spark.table.maintenance.compaction_setting import AUTO_COMPACT, MIN_FRAGMENTS, AutoCompaction
 from lance_spark.table.manifests.epoch_mark import RETENTION, is_mark, retention_days
 from lance_spark.table.row_level.isolation import ISOLATION_LEVEL, IsolationLevel
 

@@ -12,18 +12,17 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 import pyarrow as pa
 
 from lance_spark.errors import InvalidInputError, NotFoundError
-from lance_spark.table.change_feed.change_feed import ChangeFeed, FeedColumns
-from lance_spark.table.change_feed.version_range import VersionRange
-from lance_spark.table.cleanup.references import GUARD_PREFIX
 from lance_spark.table.location import TableLocation, checked_version
 from lance_spark.table.manifests.manifest import Manifest
-from lance_spark.table.moments import Moment
 from lance_spark.table.reading.shown_types import shown_batches
 from lance_spark.table.refs.refs import Branch, Tag
-from lance_spark.table.refs.tagging import create_tag, delete_tag, update_tag
 
 if TYPE_CHECKING:
     from typing_extensions import Self
+
+    from lance_spark.table.change_feed.change_feed import ChangeFeed, FeedColumns
+    from lance_spark.table.change_feed.version_range import VersionRange
+    from lance_spark.table.moments import Moment
 
 _Ref = TypeVar("_Ref")
 
@@ -180,6 +179,8 @@ class TagVerbs(ABC):
             InvalidInputError: the range is invalid, or a column has the name of one of the change columns.
             UnsupportedFeatureError: a version needs a feature that this release does not read.
         """
+        from lance_spark.table.change_feed.version_range import VersionRange
+
         versions = VersionRange.of(
             self.versions_location,
             from_version,
@@ -218,6 +219,8 @@ class TagVerbs(ABC):
 
     def _tags_by_name(self) -> dict[str, Tag]:
         """Without those that keep a version while a restore runs."""
+        from lance_spark.table.cleanup.references import GUARD_PREFIX
+
         tags = self.versions_location.refs.tags()
         return {name: tag for name, tag in tags.items() if not name.startswith(GUARD_PREFIX)}
 
@@ -235,6 +238,8 @@ class TagVerbs(ABC):
             InvalidInputError: the tag exists, or the name is not valid for a tag, or reserved for restores.
             StorageError: the store failed; the tag may exist.
         """
+        from lance_spark.table.refs.tagging import create_tag
+
         return self._at_manifest(create_tag(self.versions_location, _free_name(name), self._or_own_version(version)))
 
     def update_tag(self, name: str, version: int | None = None) -> Self:
@@ -243,6 +248,8 @@ class TagVerbs(ABC):
         Raises:
             NotFoundError: there is no such tag or version.
         """
+        from lance_spark.table.refs.tagging import update_tag
+
         return self._at_manifest(update_tag(self.versions_location, _free_name(name), self._or_own_version(version)))
 
     def delete_tag(self, name: str) -> None:
@@ -251,6 +258,8 @@ class TagVerbs(ABC):
         Raises:
             NotFoundError: there is no such tag.
         """
+        from lance_spark.table.refs.tagging import delete_tag
+
         delete_tag(self.versions_location, name)
 
     def _or_own_version(self, version: int | None) -> int:
@@ -259,6 +268,8 @@ class TagVerbs(ABC):
 
 def _free_name(name: str) -> str:
     """Returns `name` if restores do not use it for tags of their own, which are not listed and do not last."""
+    from lance_spark.table.cleanup.references import GUARD_PREFIX
+
     if name.startswith(GUARD_PREFIX):
         raise InvalidInputError(
             f"a tag cannot have the name {name!r}: names that begin with {GUARD_PREFIX!r} are for restores, and tags "

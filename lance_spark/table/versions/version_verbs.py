@@ -9,19 +9,16 @@ from typing import TYPE_CHECKING
 from lance_spark.errors import InvalidInputError, NotFoundError
 from lance_spark.storage.paths import UriOrPath
 from lance_spark.table.bases import BasePath
-from lance_spark.table.change_feed.change_feed import ChangeFeed, FeedColumns, plan_changes
-from lance_spark.table.change_feed.version_range import VersionRange
 from lance_spark.table.location import TableLocation
-from lance_spark.table.maintenance.after_commit import maintain_after
 from lance_spark.table.manifests.manifest import Manifest
-from lance_spark.table.refs.branching import create_branch, delete_branch
-from lance_spark.table.refs.clone_tags import tagged_clone
-from lance_spark.table.versions.changes import add_bases
 from lance_spark.table.versions.tag_verbs import TagVerbs
-from lance_spark.table.versions.version_summary import TableVersion, version_summaries
 
 if TYPE_CHECKING:
     from typing_extensions import Self
+
+    from lance_spark.table.change_feed.change_feed import ChangeFeed, FeedColumns
+    from lance_spark.table.change_feed.version_range import VersionRange
+    from lance_spark.table.versions.version_summary import TableVersion
 
 
 class VersionVerbs(TagVerbs):
@@ -56,12 +53,16 @@ class VersionVerbs(TagVerbs):
             CorruptFileError: a manifest violates the format.
             UnsupportedFeatureError: a version needs a feature that this release does not read.
         """
+        from lance_spark.table.versions.version_summary import version_summaries
+
         summaries = version_summaries(self.location.history, limit)
         return summaries if contents else [replace(item, content=None, difference=None) for item in summaries]
 
     def plan_range(
         self, versions: VersionRange, columns: Sequence[str] | None = None, fields: FeedColumns | None = None
     ) -> ChangeFeed:
+        from lance_spark.table.change_feed.change_feed import plan_changes
+
         return plan_changes(self.location, versions, columns, fields)
 
     def on_branch(self, branch: str | None) -> Self:
@@ -83,6 +84,8 @@ class VersionVerbs(TagVerbs):
             StorageError: the store failed, or it is unknown whether the branch was created.
             UnsupportedFeatureError: the version needs a feature that this release does not write.
         """
+        from lance_spark.table.refs.branching import create_branch
+
         if version is not None and tag is not None:
             raise InvalidInputError("give a version or a tag")
         origin, number = self.location, self._or_own_version(version)
@@ -92,6 +95,8 @@ class VersionVerbs(TagVerbs):
         return type(self)(*create_branch(origin, name, number))
 
     def delete_branch(self, name: str, *, force: bool = False) -> None:
+        from lance_spark.table.refs.branching import delete_branch
+
         delete_branch(self.location, name, force=force)
 
     def shallow_clone(
@@ -112,6 +117,9 @@ class VersionVerbs(TagVerbs):
             CommitStateUnknownError: it is unknown whether the clone was created.
             UnsupportedFeatureError: the version needs a feature that this release does not write.
         """
+        from lance_spark.table.maintenance.after_commit import maintain_after
+        from lance_spark.table.refs.clone_tags import tagged_clone
+
         options = self.location.storage_options if storage_options is None else storage_options
         target = TableLocation(uri, options, after_commit=maintain_after)
         return type(self)(target, tagged_clone(self.location, self._or_own_version(version), target))
@@ -125,6 +133,8 @@ class VersionVerbs(TagVerbs):
             CommitStateUnknownError: it is unknown whether the version was committed.
             UnsupportedFeatureError: the table needs a feature that this release does not write.
         """
+        from lance_spark.table.versions.changes import add_bases
+
         return type(self)(self.location, add_bases(self.location, self.manifest, bases))
 
     def _at_manifest(self, manifest: Manifest) -> Self:

@@ -12,13 +12,9 @@ import re
 from collections.abc import Sequence
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from lance_spark.errors import InvalidInputError, LanceError, UnsupportedFeatureError
-from lance_spark.expr.evaluate import check_filter, evaluate
 from lance_spark.expr.nodes import Column, Comparison, ComparisonOp, Expr
-from lance_spark.expr.sql.parse import has_moment, parse
-from lance_spark.expr.values import as_boolean
 from lance_spark.schema.arrow import to_arrow_schema
 from lance_spark.schema.constraints import checks_of, without_checks
 from lance_spark.schema.field import LanceSchema
@@ -44,6 +40,8 @@ def parsed_generation(column: str, text: str) -> Expr:
 
 
 def _parsed(kind: str, name: str, text: str, advice: str) -> Expr:
+    from lance_spark.expr.sql.parse import parse
+
     refused = f"the {kind} {name!r} ({text}) cannot be enforced"
     if _UNSAFE.search(text) is not None:
         raise UnsupportedFeatureError(
@@ -93,6 +91,8 @@ def require_columns_of_checks(schema: LanceSchema) -> None:
             )
     if not checks and not generations:
         return
+    from lance_spark.expr.evaluate import check_filter
+
     _refuse_collations(schema)
     columns = to_arrow_schema(without_checks(schema))
     for name, generation in generations.items():
@@ -139,7 +139,7 @@ class RowChecks:
     """
 
     def __init__(self, schema: LanceSchema) -> None:
-        self.has_moment = any(map(has_moment, (*checks_of(schema).values(), *generated_of(schema).values())))
+        self.has_moment = _names_moment((*checks_of(schema).values(), *generated_of(schema).values()))
         self._checks = {name: parsed_check(name, condition) for name, condition in checks_of(schema).items()}
         self._generations = _generations(schema)
         used = self.columns()
@@ -178,8 +178,21 @@ class RowChecks:
                 )
 
 
+def _names_moment(conditions: Sequence[str]) -> bool:
+    if not conditions:
+        return False
+    from lance_spark.expr.sql.parse import has_moment
+
+    return any(map(has_moment, conditions))
+
+
 def _first_false(check: Expr, rows: pa.RecordBatch, name: str) -> str | None:
     """The values of the first row for which a condition is FALSE; None if there is no such row."""
+    import pyarrow.compute as pc
+
+    from lance_spark.expr.evaluate import evaluate
+    from lance_spark.expr.values import as_boolean
+
     violated = pc.index(as_boolean(evaluate(check, rows), name), pa.scalar(False)).as_py()
     if violated < 0:
         return None

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from lance_spark.errors import InvalidInputError
 from lance_spark.schema.arrow import to_arrow_field
@@ -131,6 +130,8 @@ class IdentityColumns:
         Args:
             batches: all rows of the table, in the identity columns.
         """
+        import pyarrow.compute as pc
+
         last = [-1] * len(self.columns)
         for batch in batches:
             for place, column in enumerate(self.columns):
@@ -207,6 +208,8 @@ class IdentityValues:
     def _with_values(
         self, rows: pa.RecordBatch, place: int, column: _Column, is_new: BoolArray | None
     ) -> pa.RecordBatch:
+        import pyarrow.compute as pc
+
         name, at = column.field.name, rows.schema.get_field_index(column.field.name)
         if at < 0:
             return rows.append_column(column.field, self._next(place, rows.num_rows))

@@ -10,11 +10,9 @@ from collections.abc import Collection
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from lance_spark.errors import InvalidInputError
-from lance_spark.expr.evaluate import evaluate
 from lance_spark.expr.nodes import Column
 from lance_spark.schema.arrow import to_arrow_field
 from lance_spark.schema.field import LanceSchema
@@ -151,6 +149,8 @@ class GeneratedValues:
         """
         if not self._targets:
             return rows
+        from lance_spark.expr.evaluate import evaluate
+
         read = nullable_rows(rows, self._used)
         for target in self._targets:
             try:
@@ -193,6 +193,8 @@ def check_lengths(array: pa.Array, field: pa.Field, path: str) -> None:
 
 
 def _check_strings(array: pa.Array, field: pa.Field, path: str) -> None:
+    import pyarrow.compute as pc
+
     declared = text_type((field.metadata or {}).get(TEXT_TYPE))
     strings = array.dictionary_decode() if pt.is_dictionary(array.type) else array
     longest = pc.max(pc.utf8_length(strings)).as_py() if len(strings) else None

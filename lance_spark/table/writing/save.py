@@ -30,11 +30,10 @@ from lance_spark.table.rows.fragment import DataFragment
 from lance_spark.table.writing.base_selection import require_same_bases
 from lance_spark.table.writing.conform import same_columns
 from lance_spark.table.writing.identity import IdentityColumns
+from lance_spark.table.writing.modes import APPEND, CREATE, MODES
 from lance_spark.table.writing.row_pipeline import RowPipeline
 from lance_spark.table.writing.schema_merge import MapFiles, append_evolving, evolved_schema
 
-CREATE, APPEND, OVERWRITE = "create", "append", "overwrite"
-MODES = (CREATE, APPEND, OVERWRITE)
 DEFAULT_FILE_VERSION = FileVersion.V2_2
 
 

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import cycle
 
 import pyarrow as pa
 
-from lance_spark.errors import InvalidInputError, LanceError
+from lance_spark.errors import LanceError
 from lance_spark.file.blob_writer import BlobSource, copied_bytes
 from lance_spark.file.writer import FileWriter, WrittenFile
 from lance_spark.file_version import FileVersion
@@ -24,28 +23,12 @@ from lance_spark.storage.deletion import delete_quietly
 from lance_spark.table.bases import DataTarget
 from lance_spark.table.paths import DATA, is_of_job, new_data_file_name
 from lance_spark.table.rows.fragment import DataFile, DataFragment, FragmentId
+from lance_spark.table.writing.file_limits import FileLimits
 
 _LOG = logging.getLogger(__name__)
 
-DEFAULT_MAX_ROWS_PER_FILE = 1 << 20
-DEFAULT_MAX_BYTES_PER_FILE = 90 << 30
-
 # A batch is written in slices, so that the size limit is checked often enough.
 _PIECE_BYTES = 32 << 20
-
-
-@dataclass(frozen=True, slots=True)
-class FileLimits:
-    """Limits of a data file. The size is checked between batches, so a file can become somewhat larger."""
-
-    max_rows: int = DEFAULT_MAX_ROWS_PER_FILE
-    max_bytes: int = DEFAULT_MAX_BYTES_PER_FILE
-
-    def __post_init__(self) -> None:
-        if self.max_rows < 1 or self.max_bytes < 1:
-            raise InvalidInputError("a data file needs room for at least one row and one byte")
-        if self.max_rows >= 1 << 32:
-            raise InvalidInputError("a data file cannot hold 2**32 rows or more")
 
 
 class FragmentWriter:

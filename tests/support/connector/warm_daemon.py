@@ -15,6 +15,8 @@ import pyarrow.compute
 import pyarrow.dataset  # noqa: F401
 from pyspark import daemon
 
+from lance_spark.spark.connector.channel.readiness import import_verbs
+
 
 def main() -> None:
     """Imports the modules of the connector, and waits for requests of Spark."""
@@ -22,6 +24,7 @@ def main() -> None:
         module = importlib.import_module(f"lance_spark.spark.{package}")
         for info in pkgutil.walk_packages(module.__path__, f"{module.__name__}."):
             importlib.import_module(info.name)
+    import_verbs()
     daemon.manager()
 
 

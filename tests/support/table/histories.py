@@ -21,9 +21,9 @@ from lance_spark.table.dataset import Dataset
 from lance_spark.table.row_level.plain_target import PlainTarget
 from lance_spark.table.row_level.row_verbs import write_rows
 from lance_spark.table.row_level.write_target import WriteMode
+from lance_spark.table.writing.file_limits import FileLimits
 from lance_spark.table.writing.row_source import RowSource
 from lance_spark.table.writing.save import CommitOptions
-from lance_spark.table.writing.write import FileLimits
 from tests.support.model import Row, State, shown_table
 
 WRITERS = st.integers(0, 2)

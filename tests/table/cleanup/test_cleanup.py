@@ -29,7 +29,8 @@ from lance_spark.errors import (
 )
 from lance_spark.storage.faults import Fault, FaultStore, Harm
 from lance_spark.storage.paths import STAGING_PREFIX
-from lance_spark.table.cleanup.cleanup import SAFETY_WINDOW, CleanupPolicy, CleanupStats, cleanup
+from lance_spark.table.cleanup.cleanup import CleanupStats, cleanup
+from lance_spark.table.cleanup.policy import SAFETY_WINDOW, CleanupPolicy
 from lance_spark.table.cleanup.references import GUARD_PREFIX
 from lance_spark.table.commits.commit import RetryPolicy
 from lance_spark.table.location import TableLocation

@@ -14,8 +14,9 @@ from lance_spark.storage.base import PutResult
 from lance_spark.table.dataset import Dataset
 from lance_spark.table.location import TableLocation
 from lance_spark.table.manifests.manifest_store import ManifestLocation
+from lance_spark.table.writing.modes import APPEND, CREATE
 from lance_spark.table.writing.row_source import RowSource
-from lance_spark.table.writing.save import APPEND, CREATE, commit_append
+from lance_spark.table.writing.save import commit_append
 from tests.support.row_verbs import delete_rows, save
 
 

@@ -15,8 +15,8 @@ from lance_spark.storage.faults import Fault, Harm
 from lance_spark.table.columns.check_constraints import add_check
 from lance_spark.table.dataset import Dataset
 from lance_spark.table.row_level.row_verbs import RowsToWrite
+from lance_spark.table.writing.file_limits import FileLimits
 from lance_spark.table.writing.row_source import RowSource
-from lance_spark.table.writing.write import FileLimits
 from tests.support.harmed_tables import PUT, QUIET, assert_nothing_left_over, with_faults
 from tests.support.row_verbs import replace_where
 

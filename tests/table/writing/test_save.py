@@ -18,9 +18,10 @@ from lance_spark.storage import open_store
 from lance_spark.table.location import TableLocation
 from lance_spark.table.manifests.features import FeatureFlag
 from lance_spark.table.rows.fragment import DataFragment
+from lance_spark.table.writing.file_limits import FileLimits
 from lance_spark.table.writing.row_source import RowSource
 from lance_spark.table.writing.save import CommitOptions, commit_append, commit_overwrite, plan_write
-from lance_spark.table.writing.write import FileLimits, FragmentWriter, write_fragments
+from lance_spark.table.writing.write import FragmentWriter, write_fragments
 from tests.support.equality import assert_tables_equal
 
 

@@ -14,7 +14,8 @@ from lance_spark.expr.assign import constant
 from lance_spark.expr.literals import Literal
 from lance_spark.expr.nodes import quote_name
 from lance_spark.layouts.arrow_take import take
-from lance_spark.partitioned.dataset import PartitionedDataset, find_table
+from lance_spark.partitioned.access import find_table
+from lance_spark.partitioned.dataset import PartitionedDataset
 from lance_spark.schema import evolution
 from lance_spark.schema.arrow import to_arrow_field, with_metadata, with_metadata_entries
 from lance_spark.schema.constraints import checks_of
@@ -41,7 +42,8 @@ from lance_spark.spark.types.texts import with_longer_text
 from lance_spark.table.columns.alter_column import COMMENT
 from lance_spark.table.columns.schema_changes import Edit
 from lance_spark.table.dataset import Dataset
-from lance_spark.table.indexes.auto_zonemap import AUTO_ZONEMAP, check_zone_columns
+from lance_spark.table.indexes.auto_zonemap import check_zone_columns
+from lance_spark.table.indexes.zone_setting import AUTO_ZONEMAP
 
 _SET, _REMOVE = "set_property", "remove_property"
 _PROPERTIES = (_SET, _REMOVE)

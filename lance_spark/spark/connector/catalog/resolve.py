@@ -17,7 +17,7 @@ from lance_spark.namespace.dropped_retention import remove_expired
 from lance_spark.namespace.locations import location_uri, requested_location
 from lance_spark.namespace.object_id import spelling
 from lance_spark.namespace.rest import RestNamespace
-from lance_spark.partitioned.dataset import find_table
+from lance_spark.partitioned.access import find_table
 from lance_spark.spark.connector.channel.handles import CatalogSettings, display_location
 from lance_spark.spark.connector.channel.table_names import remember
 from lance_spark.spark.options.catalog import CatalogOptions

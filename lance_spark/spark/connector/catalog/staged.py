@@ -51,7 +51,8 @@ from lance_spark.spark.options.table_properties import TableProperties
 from lance_spark.spark.types.schemas import table_types, with_comments, written_schema
 from lance_spark.storage import open_store
 from lance_spark.table.dataset import Dataset
-from lance_spark.table.indexes.auto_zonemap import AUTO_ZONEMAP, check_zone_columns
+from lance_spark.table.indexes.auto_zonemap import check_zone_columns
+from lance_spark.table.indexes.zone_setting import AUTO_ZONEMAP
 from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.row_level.write_target import WriteMode, remove_late_files
 

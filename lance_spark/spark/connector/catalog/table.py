@@ -13,7 +13,7 @@ from lance_spark.errors import (
     NotFoundError,
 )
 from lance_spark.file_version import FileVersion
-from lance_spark.partitioned.dataset import find_table
+from lance_spark.partitioned.access import find_table
 from lance_spark.partitioned.table import PartitionedTable
 from lance_spark.schema.arrow import to_arrow_schema
 from lance_spark.schema.blob import has_blobs

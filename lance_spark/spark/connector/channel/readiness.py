@@ -3,9 +3,27 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from importlib import import_module
 
+from lance_spark.encodings.registry import known_codecs
 from lance_spark.kernels.machine_code import llvm
+from lance_spark.layouts.registry import known_layouts
+from lance_spark.layouts.v2_0.registry import known_array_encodings
 from lance_spark.spark.connector.channel.registry import Call, Done, known_operations, operation
+
+_OF_VERBS = (
+    "layouts.prepared.bare_pages",
+    "layouts.v2_0.field_reader",
+    "table.commits.conflicts",
+    "table.manifests.external_manifests",
+    "table.reading.decoding.few_rows",
+    "table.reading.read_shape",
+    "table.reading.row_group_pruning",
+    "table.refs.branching",
+    "table.row_level.merge_insert",
+    "table.row_level.update",
+)
+"""Modules that verbs import when they are called, and that the operations do not import themselves."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,6 +34,15 @@ class ReadyRequest:
 @operation("planner.ready")
 def ready(request: ReadyRequest, call: Call) -> Done:
     """Imports what statements need, of which LLVM takes the longest."""
-    known_operations()
+    import_verbs()
     llvm()
     return Done()
+
+
+def import_verbs() -> None:
+    """Imports what operations and verbs import when they are called first, so that no statement waits for it."""
+    known_operations()
+    for known in (known_codecs, known_layouts, known_array_encodings):
+        known()
+    for name in _OF_VERBS:
+        import_module(f"lance_spark.{name}")

@@ -9,7 +9,7 @@ from pyspark.sql.types import BooleanType, LongType, StringType, TimestampType
 from lance_spark.errors import InvalidInputError, NotFoundError
 from lance_spark.namespace.dropped_retention import expired, kept_until
 from lance_spark.namespace.locations import location_uri, requested_location
-from lance_spark.partitioned.dataset import find_table
+from lance_spark.partitioned.access import find_table
 from lance_spark.spark.column_names import quoted_name
 from lance_spark.spark.connector.catalog.resolve import directory, display_name, new_identifier
 from lance_spark.spark.connector.procedures.procedure_types import FLAG, NUMBER, TEXT, Invocation, Parameter, Procedure

@@ -27,7 +27,8 @@ from lance_spark.spark.connector.procedures.procedure_types import (
 from lance_spark.spark.connector.scan.local_rows import LocalRows, row_type
 from lance_spark.spark.jobs.compaction_job import CompactionJob, CompactionWork
 from lance_spark.spark.jobs.upgrade_job import UpgradeJob
-from lance_spark.table.cleanup.cleanup import SAFETY_WINDOW, CleanupPolicy, CleanupStats
+from lance_spark.table.cleanup.cleanup import CleanupStats
+from lance_spark.table.cleanup.policy import SAFETY_WINDOW, CleanupPolicy
 from lance_spark.table.maintenance.compaction_estimate import CompactionEstimate
 from lance_spark.table.maintenance.compaction_plan import CompactionOptions
 from lance_spark.table.maintenance.upgrade import upgrade_version

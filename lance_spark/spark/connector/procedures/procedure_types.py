@@ -10,7 +10,8 @@ from datetime import datetime, timedelta, timezone
 from pyspark.sql.types import ArrayType, BooleanType, DataType, DoubleType, LongType, StringType, StructType
 
 from lance_spark.errors import InvalidInputError, LanceError, NotFoundError, UnsupportedFeatureError
-from lance_spark.partitioned.dataset import PartitionedDataset, find_table
+from lance_spark.partitioned.access import find_table
+from lance_spark.partitioned.dataset import PartitionedDataset
 from lance_spark.schema.projection import parse_path
 from lance_spark.spark.connector.catalog.resolve import TableName, find
 from lance_spark.spark.connector.channel.handles import CatalogSettings, TableHandle

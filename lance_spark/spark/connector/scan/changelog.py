@@ -13,7 +13,8 @@ from pyspark.sql.types import LongType, StringType, StructField, StructType, Tim
 
 from lance_spark.errors import InvalidInputError, NotFoundError, UnsupportedFeatureError
 from lance_spark.expr.nodes import quote_name
-from lance_spark.partitioned.dataset import PartitionedDataset, find_table
+from lance_spark.partitioned.access import find_table
+from lance_spark.partitioned.dataset import PartitionedDataset
 from lance_spark.schema.arrow import to_arrow_schema
 from lance_spark.spark.blobs.columns import DESCRIPTIONS, blobs_viewed, with_signed_sources
 from lance_spark.spark.blobs.references import decoded_secret

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from pyspark.sql.types import StructType
 
 from lance_spark.errors import EpochCommittedError, InvalidInputError, LanceError, NotFoundError
-from lance_spark.partitioned.dataset import find_table
+from lance_spark.partitioned.access import find_table
 from lance_spark.spark.blobs.references import BlobInputs
 from lance_spark.spark.column_names import check_distinct
 from lance_spark.spark.connector.channel.handles import TableHandle

@@ -10,7 +10,7 @@ from pyspark.sql.types import StructType
 
 from lance_spark.errors import IncompatibleConflictError, InvalidInputError, NotFoundError
 from lance_spark.expr.nodes import Expr
-from lance_spark.partitioned.dataset import find_table
+from lance_spark.partitioned.access import find_table
 from lance_spark.partitioned.partitioned_target import PartitionedTarget
 from lance_spark.spark.connector.channel.handles import TableHandle
 from lance_spark.spark.connector.channel.tasks import PARTITION_COLUMN

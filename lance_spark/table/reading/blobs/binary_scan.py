@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -14,8 +15,10 @@ from lance_spark.schema.blob import BLOB_KEY, SOURCE, BlobKind
 from lance_spark.schema.field import LanceSchema
 from lance_spark.schema.projection import prune
 from lance_spark.storage.base import ByteRange
-from lance_spark.table.reading.blobs.blob_file import BlobReader, batches_by_bytes
 from lance_spark.table.reading.scan import Scan
+
+if TYPE_CHECKING:
+    from lance_spark.table.reading.blobs.blob_file import BlobReader
 
 DESCRIPTIONS, BINARY = "blobs_descriptions", "all_binary"
 BLOB_HANDLING = (DESCRIPTIONS, BINARY, "all_descriptions")
@@ -106,6 +109,8 @@ def with_bytes(
         only: the columns to read the bytes of; others keep their descriptions. None for all.
         ranges: the part to read of the values of some columns, as far as a value has it.
     """
+    from lance_spark.table.reading.blobs.blob_file import batches_by_bytes
+
     ranges = ranges or {}
     for batch in batches:
         schema = binary_schema(batch.schema, only)

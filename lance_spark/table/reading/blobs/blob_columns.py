@@ -13,11 +13,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from itertools import accumulate
 from operator import is_
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from lance_spark.errors import CorruptFileError, InvalidInputError
-from lance_spark.file.blob_writer import BlobSource
 from lance_spark.file_version import FileVersion
 from lance_spark.schema.arrow import to_arrow_field
 from lance_spark.schema.blob import DESCRIPTION, PLACE, SOURCE, BlobKind, described, is_blob_v1, is_described
@@ -25,7 +25,6 @@ from lance_spark.schema.columns import is_blob
 from lance_spark.schema.field import Field, LanceSchema
 from lance_spark.storage.base import ObjectStore
 from lance_spark.storage.paths import absolute_uri, split_object
-from lance_spark.storage.registry import open_store
 from lance_spark.table.bases import Bases
 from lance_spark.table.paths import checked_relative
 from lance_spark.table.reading.blobs.signed_sources import (
@@ -35,6 +34,9 @@ from lance_spark.table.reading.blobs.signed_sources import (
     without_signature,
 )
 from lance_spark.table.rows.fragment import BaseId, DataFile
+
+if TYPE_CHECKING:
+    from lance_spark.file.blob_writer import BlobSource
 
 _VALUES = (FileVersion.V0_1, FileVersion.V2_0, FileVersion.V2_1)
 
@@ -205,6 +207,8 @@ class _Sources:
         return absolute_uri(bases.root.uri) == source.root
 
     def object_at(self, uri: str) -> tuple[ObjectStore, str]:
+        from lance_spark.storage.registry import open_store
+
         folder, path = split_object(uri)
         if folder not in self._stores:
             self._stores[folder] = open_store(folder, self._storage_options)

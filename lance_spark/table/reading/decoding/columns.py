@@ -11,7 +11,6 @@ import pyarrow.types as pt
 from lance_spark.cached import cached_property
 from lance_spark.expr.columns import compared_columns, resolve_names
 from lance_spark.expr.nodes import And, Column, Expr, conjunction, referenced_columns
-from lance_spark.expr.text.members import to_list
 from lance_spark.schema.field import Field, LanceSchema
 from lance_spark.schema.projection import FieldFinder
 from lance_spark.table.reading.decoding.output_columns import DecodedFields, OutputColumns, Path
@@ -170,6 +169,8 @@ class ReadColumns:
 
     def _paths_of(self, condition: Expr) -> tuple[Path, ...]:
         """The data columns that a condition reads, in the order of their names."""
+        from lance_spark.expr.text.members import to_list
+
         known = self.returned.filterable
         # A text search may name a member of structs in a list; its plan is asked for sizes before it is answered.
         paths = {resolve_names(known, to_list(known, path)) for path in referenced_columns(condition)}

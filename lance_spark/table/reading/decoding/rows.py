@@ -8,10 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from lance_spark.expr.columns import resolve_names
-from lance_spark.expr.evaluate import evaluate_filter
 from lance_spark.expr.nodes import Expr, referenced_columns
 from lance_spark.layouts.arrow_take import filter_chunked
 from lance_spark.layouts.base import RowRanges
@@ -136,6 +134,8 @@ class RowDecoder:
     def _matches(
         self, condition: Expr, columns: dict[str, pa.ChunkedArray], lineage: SystemColumns, rows: RowRanges
     ) -> pa.ChunkedArray:
+        from lance_spark.expr.evaluate import evaluate_filter
+
         known = self.columns.returned.filterable
         tops = {resolve_names(known, path)[0] for path in referenced_columns(condition)}
         system = [name for name in tops if self.columns.is_system(name)]
@@ -179,6 +179,8 @@ def _filtered(
 
 
 def _kept_rows(rows: RowRanges, keep: pa.ChunkedArray, num_kept: int) -> RowRanges:
+    import pyarrow.compute as pc
+
     if num_kept == rows.num_rows:
         return rows
     if keep.num_chunks > 1 or len(rows.starts) > 1:
