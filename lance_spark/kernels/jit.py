@@ -74,7 +74,7 @@ class Kernel:
 
     @functools.cached_property
     def entry(self) -> str:
-        """The name of its function in machine code, which tells it from every other state of its sources."""
+        """The name of its function in machine code: another one for each state of its sources."""
         parts: list[Any] = [self.signature, *(_digest_of_module(name) for name in _COMPILED_WITH)]
         seen: dict[Kernel, None] = {}
         parts += self._sources(seen)
