@@ -52,7 +52,7 @@ from lance_spark.table.indexes.auto_zonemap import check_zone_columns
 from lance_spark.table.indexes.optimizer import Optimizer
 from lance_spark.table.indexes.zone_setting import AUTO_ZONEMAP
 from lance_spark.table.maintenance.compaction_estimate import CompactionEstimate
-from lance_spark.table.maintenance.compaction_plan import CompactionOptions
+from lance_spark.table.maintenance.compaction_options import CompactionOptions
 from lance_spark.table.maintenance.compaction_setting import AutoCompaction
 from lance_spark.table.maintenance.upgrade import Progress, upgrade_version
 from lance_spark.table.manifests.manifest import Manifest

@@ -22,7 +22,7 @@ from lance_spark.table.indexes.create import create_index
 from lance_spark.table.indexes.optimize import OptimizeOptions, optimize_indices
 from lance_spark.table.location import TableLocation
 from lance_spark.table.maintenance.compaction import compact
-from lance_spark.table.maintenance.compaction_plan import CompactionOptions
+from lance_spark.table.maintenance.compaction_options import CompactionOptions
 from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.manifests.transaction import Transaction
 from lance_spark.table.operations import CreateIndex

@@ -12,7 +12,7 @@ import pytest
 import lance_spark
 from lance_spark.errors import UnsupportedFeatureError
 from lance_spark.table.indexes import deferred_remap
-from lance_spark.table.maintenance.compaction_plan import CompactionOptions
+from lance_spark.table.maintenance.compaction_options import CompactionOptions
 from lance_spark.table.manifests.index_metadata import IndexMetadata
 from tests.index.builds import both
 from tests.index.comparisons import append, check_all, repeated, write

@@ -23,7 +23,7 @@ from lance_spark.table.indexes.create import create_index
 from lance_spark.table.indexes.optimize import optimize_indices
 from lance_spark.table.location import TableLocation
 from lance_spark.table.maintenance.compaction import compact
-from lance_spark.table.maintenance.compaction_plan import CompactionOptions
+from lance_spark.table.maintenance.compaction_options import CompactionOptions
 from lance_spark.table.manifests.history import History
 from lance_spark.table.refs.refs import Refs
 from lance_spark.table.writing.row_source import RowSource

@@ -13,7 +13,8 @@ from lance.query import MinHashQuery
 import lance_spark
 from lance_spark.errors import RetryableConflictError, UnsupportedFeatureError
 from lance_spark.partitioned.dataset import PartitionedDataset
-from lance_spark.table.maintenance.compaction_plan import CompactionOptions, CompactionTask
+from lance_spark.table.maintenance.compaction_options import CompactionOptions
+from lance_spark.table.maintenance.compaction_plan import CompactionTask
 from lance_spark.table.rows.fragment import FragmentId
 from tests.index.builds import both
 from tests.support.indexed_partitions import indexed_partitions

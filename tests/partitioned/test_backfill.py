@@ -25,7 +25,7 @@ from lance_spark.partitioned.table import PartitionedTable
 from lance_spark.partitioned.transforms.bucket import Bucket
 from lance_spark.schema.evolution import with_added
 from lance_spark.table.columns.backfill_writer import BackfillWriter
-from lance_spark.table.maintenance.compaction_plan import CompactionOptions
+from lance_spark.table.maintenance.compaction_options import CompactionOptions
 from lance_spark.table.paths import new_job
 from tests.partitioned.fixtures import BY_COUNTRY, SCHEMA, backfilled, by_reference, files, rows, shown
 from tests.partitioned.verbs import delete_rows, drop_columns, save_rows, update_rows

@@ -23,7 +23,7 @@ from lance_spark.partitioned.save import PartitionBy, create_partitioned
 from lance_spark.partitioned.table import PartitionedTable
 from lance_spark.partitioned.transforms.date_part import Year
 from lance_spark.storage.overlap import overlapped
-from lance_spark.table.maintenance.compaction_plan import CompactionOptions
+from lance_spark.table.maintenance.compaction_options import CompactionOptions
 from lance_spark.table.row_level.write_target import WriteMode
 from tests.partitioned.fixtures import BY_COUNTRY, SCHEMA, by_reference, files, ids, rows, shown
 from tests.partitioned.verbs import delete_rows, merge_rows, save_rows, update_rows

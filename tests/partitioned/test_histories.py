@@ -31,7 +31,7 @@ from lance_spark.partitioned.table import STABLE_ROW_IDS, PartitionedTable, open
 from lance_spark.partitioned.transforms.bucket import Bucket
 from lance_spark.partitioned.transforms.identity import Identity
 from lance_spark.table.columns.alter_column import Alteration
-from lance_spark.table.maintenance.compaction_plan import CompactionOptions
+from lance_spark.table.maintenance.compaction_options import CompactionOptions
 from lance_spark.table.paths import new_job
 from tests.partitioned.fixtures import backfilled, by_reference
 from tests.partitioned.verbs import (

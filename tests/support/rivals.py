@@ -26,7 +26,8 @@ from lance_spark.table.columns.backfill import commit_backfill, plan_new_values,
 from lance_spark.table.commits.commit import Commit, NewTable
 from lance_spark.table.dataset import Dataset
 from lance_spark.table.maintenance.compaction import run_task
-from lance_spark.table.maintenance.compaction_plan import CompactionOptions, CompactionTask
+from lance_spark.table.maintenance.compaction_options import CompactionOptions
+from lance_spark.table.maintenance.compaction_plan import CompactionTask
 from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.manifests.transaction import Transaction
 from lance_spark.table.operations import (

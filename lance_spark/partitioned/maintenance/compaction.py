@@ -25,7 +25,8 @@ from lance_spark.table.location import TableLocation
 from lance_spark.table.maintenance.auto_compaction import CompactionBudget, auto_options, bounded_tasks
 from lance_spark.table.maintenance.compaction import RewriteResult, commit_compaction, run_task
 from lance_spark.table.maintenance.compaction_estimate import CompactionEstimate, estimate_compaction
-from lance_spark.table.maintenance.compaction_plan import CompactionOptions, CompactionTask, plan_compaction
+from lance_spark.table.maintenance.compaction_options import CompactionOptions
+from lance_spark.table.maintenance.compaction_plan import CompactionTask, plan_compaction
 from lance_spark.table.maintenance.compaction_setting import AutoCompaction
 from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.writing.save import CommitOptions

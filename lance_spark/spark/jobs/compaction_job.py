@@ -14,7 +14,8 @@ from lance_spark.table.dataset import Dataset
 from lance_spark.table.location import TableLocation
 from lance_spark.table.maintenance.compaction import RewriteResult, run_task
 from lance_spark.table.maintenance.compaction_estimate import CompactionEstimate, estimate_plan, sizes_by_id
-from lance_spark.table.maintenance.compaction_plan import CompactionOptions, CompactionTask, Size, plan_compaction
+from lance_spark.table.maintenance.compaction_options import CompactionOptions
+from lance_spark.table.maintenance.compaction_plan import CompactionTask, Size, plan_compaction
 from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.source import Split
 

@@ -14,9 +14,7 @@ from functools import lru_cache
 import pyarrow as pa
 
 from lance_spark.errors import InvalidInputError, LanceError
-from lance_spark.expr.assign import constant
 from lance_spark.expr.literals import Literal
-from lance_spark.expr.sql.parse import parse
 
 DEFAULT = b"lance-spark:default"
 """Field metadata of a column: the SQL text of its DEFAULT."""
@@ -75,6 +73,9 @@ def existing_value_of(column: str, metadata: Mapping[str, bytes], type_: pa.Data
 
 @lru_cache(maxsize=64)
 def _existing_value(column: str, text: str, type_: pa.DataType) -> Literal | None:
+    from lance_spark.expr.assign import constant
+    from lance_spark.expr.sql.parse import parse
+
     try:
         value = parse(text)
         if isinstance(value, Literal):

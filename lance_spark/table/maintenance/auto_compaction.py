@@ -13,7 +13,8 @@ from lance_spark.errors import LanceError
 from lance_spark.table.location import TableLocation
 from lance_spark.table.maintenance.compaction import commit_compaction, remove_results_on_failure, run_task
 from lance_spark.table.maintenance.compaction_estimate import sizes_by_id
-from lance_spark.table.maintenance.compaction_plan import CompactionOptions, CompactionTask, Size, plan_compaction
+from lance_spark.table.maintenance.compaction_options import CompactionOptions
+from lance_spark.table.maintenance.compaction_plan import CompactionTask, Size, plan_compaction
 from lance_spark.table.maintenance.compaction_setting import AutoCompaction
 from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.operations import OperationKind

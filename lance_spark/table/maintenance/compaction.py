@@ -37,8 +37,8 @@ from lance_spark.table.indexes.create import removing_on_failure
 from lance_spark.table.indexes.remap import is_deferred, remap_indices
 from lance_spark.table.indexes.unknown import UnknownIndexes
 from lance_spark.table.location import TableLocation
+from lance_spark.table.maintenance.compaction_options import CompactionOptions
 from lance_spark.table.maintenance.compaction_plan import (
-    CompactionOptions,
     CompactionPlan,
     CompactionTask,
     new_file_version,

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import astuple, dataclass
 
 from lance_spark.table.location import TableLocation
+from lance_spark.table.maintenance.compaction_options import CompactionOptions
 from lance_spark.table.maintenance.compaction_plan import (
-    CompactionOptions,
     CompactionPlan,
     CompactionTask,
     Size,

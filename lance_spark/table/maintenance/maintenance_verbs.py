@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from lance_spark.table.indexes.optimizer import Optimizer
     from lance_spark.table.maintenance.compaction import RewriteResult
     from lance_spark.table.maintenance.compaction_estimate import CompactionEstimate
-    from lance_spark.table.maintenance.compaction_plan import CompactionOptions, CompactionPlan, CompactionTask
+    from lance_spark.table.maintenance.compaction_options import CompactionOptions
+    from lance_spark.table.maintenance.compaction_plan import CompactionPlan, CompactionTask
     from lance_spark.table.maintenance.compaction_setting import AutoCompaction
     from lance_spark.table.maintenance.upgrade import Progress
     from lance_spark.table.moments import Moment
@@ -154,7 +155,7 @@ class MaintenanceVerbs(CleanupVerbs, DatasetIndexVerbs):
             UnsupportedFeatureError: this release cannot rewrite the rows.
         """
         from lance_spark.table.maintenance.compaction import compact
-        from lance_spark.table.maintenance.compaction_plan import CompactionOptions
+        from lance_spark.table.maintenance.compaction_options import CompactionOptions
         from lance_spark.table.writing.save import CommitOptions
 
         options = CompactionOptions.of(
@@ -187,7 +188,8 @@ class MaintenanceVerbs(CleanupVerbs, DatasetIndexVerbs):
         Args:
             options: None is what the table's config says, else the defaults.
         """
-        from lance_spark.table.maintenance.compaction_plan import CompactionOptions, plan_compaction
+        from lance_spark.table.maintenance.compaction_options import CompactionOptions
+        from lance_spark.table.maintenance.compaction_plan import plan_compaction
 
         return plan_compaction(self.location, self.manifest, options or CompactionOptions.of(self.manifest.config))
 
@@ -199,7 +201,7 @@ class MaintenanceVerbs(CleanupVerbs, DatasetIndexVerbs):
             options: None: those of the table's config, else the defaults.
         """
         from lance_spark.table.maintenance.compaction_estimate import estimate_compaction
-        from lance_spark.table.maintenance.compaction_plan import CompactionOptions
+        from lance_spark.table.maintenance.compaction_options import CompactionOptions
 
         options = options or CompactionOptions.of(self.manifest.config)
         return estimate_compaction(self.location, self.manifest, options)

@@ -22,12 +22,8 @@ from lance_spark.table.commits.retry import cleanup_on_failure, retry_on_conflic
 from lance_spark.table.indexes.unknown import UnknownIndexes
 from lance_spark.table.location import TableLocation
 from lance_spark.table.maintenance.compaction import RewriteResult, remove_unused_files, run_task
-from lance_spark.table.maintenance.compaction_plan import (
-    CompactionOptions,
-    CompactionPlan,
-    CompactionTask,
-    check_can_rewrite,
-)
+from lance_spark.table.maintenance.compaction_options import CompactionOptions
+from lance_spark.table.maintenance.compaction_plan import CompactionPlan, CompactionTask, check_can_rewrite
 from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.manifests.transaction import Transaction
 from lance_spark.table.operations import Rewrite, RewriteGroup

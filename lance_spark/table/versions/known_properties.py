@@ -7,7 +7,6 @@ stays, whoever has set it. `docs/reference/properties.md` lists the same names.
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass
@@ -22,7 +21,7 @@ from lance_spark.table.cleanup.auto_cleanup import (
     policy_after,
 )
 from lance_spark.table.indexes.zone_setting import AUTO_ZONEMAP, column_names
-from lance_spark.table.maintenance.compaction_plan import CONFIG_PREFIX, CompactionOptions
+from lance_spark.table.maintenance.compaction_options import CONFIG_PREFIX, CompactionOptions
 from lance_spark.table.maintenance.compaction_setting import AUTO_COMPACT, MIN_FRAGMENTS, AutoCompaction
 from lance_spark.table.manifests.epoch_mark import RETENTION, is_mark, retention_days
 from lance_spark.table.row_level.isolation import ISOLATION_LEVEL, IsolationLevel
@@ -158,5 +157,7 @@ def nearest_known(name: str) -> str:
     >>> nearest_known("lance.auto_compat"), nearest_known("LANCE.JSON_AS")
     ('lance.auto_compact', 'lance.json_as')
     """
+    import difflib
+
     (near,) = difflib.get_close_matches(name.lower(), sorted(KNOWN_PROPERTIES), n=1, cutoff=0.0)
     return near

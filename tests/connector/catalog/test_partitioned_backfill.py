@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 from lance_spark.namespace.directory import DirectoryNamespace
 from lance_spark.partitioned.maintenance.compaction import compact
 from lance_spark.partitioned.table import PartitionedTable, open_partitioned
-from lance_spark.table.maintenance.compaction_plan import CompactionOptions
+from lance_spark.table.maintenance.compaction_options import CompactionOptions
 from tests.partitioned.verbs import delete_rows, save_rows
 
 TABLE = "lance.filled"

@@ -30,10 +30,8 @@ from lance_spark.table.commits.commit import RetryPolicy
 from lance_spark.table.dataset import Dataset
 from lance_spark.table.location import TableLocation
 from lance_spark.table.maintenance.compaction import RewriteResult, commit_compaction, compact
-from lance_spark.table.maintenance.compaction_plan import (
-    CompactionOptions,
-    CompactionTask,
-)
+from lance_spark.table.maintenance.compaction_options import CompactionOptions
+from lance_spark.table.maintenance.compaction_plan import CompactionTask
 from lance_spark.table.manifests.history import History
 from lance_spark.table.manifests.index_section import parse_indices
 from lance_spark.table.operations import Rewrite, Settings

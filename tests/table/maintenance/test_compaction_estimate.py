@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import lance_spark
-from lance_spark.table.maintenance.compaction_plan import CompactionOptions
+from lance_spark.table.maintenance.compaction_options import CompactionOptions
 
 
 @pytest.fixture

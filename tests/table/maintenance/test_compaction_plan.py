@@ -15,12 +15,8 @@ from hypothesis import strategies as st
 import lance_spark
 from lance_spark._proto import table_pb2
 from lance_spark.errors import InvalidInputError, UnsupportedFeatureError
-from lance_spark.table.maintenance.compaction_plan import (
-    CompactionOptions,
-    Size,
-    bins,
-    plan_compaction,
-)
+from lance_spark.table.maintenance.compaction_options import CompactionOptions
+from lance_spark.table.maintenance.compaction_plan import Size, bins, plan_compaction
 from lance_spark.table.manifests.fragment_reuse import FRAGMENT_REUSE
 from lance_spark.table.manifests.index_metadata import IndexMetadata
 from lance_spark.table.manifests.index_section import with_indices

@@ -8,13 +8,12 @@ from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from threading import Lock
-from typing import Any, Generic, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 import pyarrow as pa
 from pyspark.sql.types import StructType
 
 from lance_spark.errors import InvalidInputError, NotFoundError
-from lance_spark.partitioned.dataset import PartitionedDataset, open_partitioned_dataset, with_verbs
 from lance_spark.partitioned.replace import planned_with
 from lance_spark.partitioned.table import PartitionedTable
 from lance_spark.schema.field import LanceSchema
@@ -33,6 +32,9 @@ from lance_spark.table.maintenance.after_commit import maintain_after
 from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.reading.system_columns import filterable
 from lance_spark.table.source import TableSource
+
+if TYPE_CHECKING:
+    from lance_spark.partitioned.dataset import PartitionedDataset
 
 _CACHED = 32
 
@@ -167,6 +169,8 @@ class TableHandle:
 
     def dataset(self) -> Dataset | PartitionedDataset:
         """The version, of a table of either kind, with its verbs. Raises as `source`."""
+        from lance_spark.partitioned.dataset import with_verbs
+
         return with_verbs(self.source())
 
     def filterable(self) -> pa.Schema:
@@ -179,6 +183,8 @@ class TableHandle:
         Raises:
             NotFoundError: it was cleaned up.
         """
+        from lance_spark.partitioned.dataset import open_partitioned_dataset
+
         table = cast("PartitionedDataset | None", _versions.get(self.key))
         if table is None:
             try:

@@ -15,7 +15,6 @@ import pyarrow as pa
 from pyspark.sql.types import BinaryType, DataType, StructType
 
 from lance_spark.errors import InvalidInputError, LanceError
-from lance_spark.expr.assign import constant
 from lance_spark.expr.columns import resolve_names
 from lance_spark.expr.literals import Literal
 from lance_spark.expr.nodes import Expr, conjunction, referenced_columns, with_values
@@ -193,6 +192,8 @@ def filled_in(batch: pa.RecordBatch, constants: Mapping[str, Expr]) -> pa.Record
     Raises:
         InvalidInputError: a value does not fit the type of its column.
     """
+    from lance_spark.expr.assign import constant
+
     places = np.zeros(batch.num_rows, np.int64)
     arrays = [
         take(constant(constants[field.name], field.type), places) if field.name in constants else array

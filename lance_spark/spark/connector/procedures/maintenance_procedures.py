@@ -30,7 +30,7 @@ from lance_spark.spark.jobs.upgrade_job import UpgradeJob
 from lance_spark.table.cleanup.cleanup import CleanupStats
 from lance_spark.table.cleanup.policy import SAFETY_WINDOW, CleanupPolicy
 from lance_spark.table.maintenance.compaction_estimate import CompactionEstimate
-from lance_spark.table.maintenance.compaction_plan import CompactionOptions
+from lance_spark.table.maintenance.compaction_options import CompactionOptions
 from lance_spark.table.maintenance.upgrade import upgrade_version
 
 _UPGRADED = row_type(version=LongType(), file_version=StringType(), fragments_rewritten=LongType())
