@@ -45,7 +45,7 @@ def compile_for_this_machine(progress: Callable[[str], None]) -> int:
 
 
 def write_portable(folder: Path) -> int:
-    """Writes the object files of `machine_code.PORTABLE` into a folder, which is emptied before; returns their number."""
+    """Writes the object files of `machine_code.PORTABLE` into a folder, emptied before; returns their number."""
     from lance_spark.kernels.compiler import compile_kernel
 
     shutil.rmtree(folder, ignore_errors=True)
