@@ -1,1 +1,1 @@
-"""The command line: `python -m lance_spark`. It only reads."""
+"""The command line: `python -m lance_spark`. All commands but `upgrade` only read."""

@@ -125,6 +125,16 @@ def commit_changes(
     return _run(_PartitionedCommit(base, changes, options or CommitOptions(), check, properties or {}))
 
 
+def commit_first(
+    new: PartitionedTable, changes: Sequence[PartitionChange], options: CommitOptions | None = None
+) -> PartitionedTable:
+    """The first version of a table that has none yet, with its properties and the partitions that `changes` make.
+
+    Raises as `commit_changes`, and what `new.newest` raises if another writer is first.
+    """
+    return _run(_PartitionedCommit(new, changes, options or CommitOptions(), properties=new.properties))
+
+
 def commit_specs(
     base: PartitionedTable,
     specs: PartitionSpecs,

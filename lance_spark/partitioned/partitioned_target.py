@@ -15,6 +15,7 @@ from lance_spark.file.writable import require_writable
 from lance_spark.namespace.locations import location_uri
 from lance_spark.partitioned.commit import Check, with_operation_name
 from lance_spark.partitioned.manifest_index import Partition
+from lance_spark.partitioned.new_table import NewPartitionedTable, commit_new
 from lance_spark.partitioned.read_conflicts import partition_check_of
 from lance_spark.partitioned.replace import commit_planned, with_columns_of
 from lance_spark.partitioned.row_delta import RowDelta, commit_delta, matching_rows, partitions_to_search
@@ -52,12 +53,13 @@ class PartitionedTarget(WriteTarget[PartitionedTable]):
     Attributes:
         root, storage_options: of the namespace.
         pipeline: completes and checks the rows; None if none are written.
+        base_version: None if the rows make the table.
         specs: the columns and specs that the table is to get with the rows; None if it keeps its own.
     """
 
     root: str
     storage_options: Mapping[str, str] | None
-    base_version: int
+    base_version: int | None
     identity: IdentityColumns = field(default_factory=IdentityColumns)
     pipeline: RowPipeline | None = None
     job: str | None = None
@@ -68,19 +70,18 @@ class PartitionedTarget(WriteTarget[PartitionedTable]):
 
     @classmethod
     def of(cls, table: PartitionedTable, properties: Mapping[str, str | None] | None = None) -> PartitionedTarget:
-        """The target of `table`, which gets the columns and specs of a `PlannedTable` with the rows.
+        """The target of `table`: of a `PlannedTable` or a new one, the rows bring its columns and specs.
 
         Args:
             properties: of the namespace, which change with the rows if columns or specs do.
         """
-        specs = table.specs if isinstance(table, PlannedTable) else None
         return cls(
             table.root,
             table.storage_options,
-            table.version,
+            None if isinstance(table, NewPartitionedTable) else table.version,
             identity_columns(table),
-            specs=specs,
-            changed_properties=properties,
+            specs=table.specs if isinstance(table, (NewPartitionedTable, PlannedTable)) else None,
+            changed_properties=table.own_properties if isinstance(table, NewPartitionedTable) else properties,
             _opened=table,
         )
 
@@ -127,6 +128,10 @@ class PartitionedTarget(WriteTarget[PartitionedTable]):
         """The version, with the columns and specs that it is to get."""
         if self._opened is not None:
             return self._opened
+        if self.base_version is None:
+            assert self.specs is not None, "a table that is not there has columns"
+            properties = {name: value for name, value in (self.changed_properties or {}).items() if value is not None}
+            return NewPartitionedTable(self.root, self.storage_options, self.specs, properties)
         table = self.numbered(self.base_version)
         return table if self.specs is None else PlannedTable(table, self.specs)
 
@@ -266,6 +271,8 @@ class PartitionedTarget(WriteTarget[PartitionedTable]):
 
     def _commit(self, delta: RowDelta, options: CommitOptions, check: Check | None) -> PartitionedTable:
         table = self.version
+        if isinstance(table, NewPartitionedTable):
+            return commit_new(table, delta, options)
         if isinstance(table, PlannedTable):
             return commit_planned(table, delta, options, properties=self.changed_properties, check=check)
         return commit_delta(table, delta, options, check=check)

@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 
 import pyarrow as pa
 
-from lance_spark.errors import AlreadyExistsError, CommitConflictError
 from lance_spark.file_version import FileVersion
-from lance_spark.namespace.catalog_table import CATALOG_SCHEMA, CatalogTable, CatalogVersion
 from lance_spark.partitioned.field import PartitionField, partition_field
-from lance_spark.partitioned.manifest_index import READ_FIELDS
-from lance_spark.partitioned.spec import PartitionSpec, PartitionSpecs, is_partitioned
+from lance_spark.partitioned.new_table import NewPartitionedTable, commit_new
+from lance_spark.partitioned.spec import PartitionSpec, PartitionSpecs
 from lance_spark.partitioned.table import FILE_VERSION, PartitionedTable
 from lance_spark.partitioned.transforms.base import Transform
 from lance_spark.schema.arrow import from_arrow_schema
 from lance_spark.schema.blob import as_blob_v2
 from lance_spark.schema.field import LanceSchema
 from lance_spark.storage.paths import UriOrPath, absolute_uri, uri_text
-from lance_spark.table.versions.changes import update_metadata
 from lance_spark.table.writing.save import DEFAULT_FILE_VERSION
 
 
@@ -62,6 +58,23 @@ def create_partitioned(
         AlreadyExistsError: there is a table, or a catalog with tables.
         InvalidInputError: a column or a field is invalid.
     """
+    new = new_partitioned(root, schema, partition_by, storage_options=storage_options, properties=properties)
+    return commit_new(new)
+
+
+def new_partitioned(
+    root: UriOrPath,
+    schema: pa.Schema,
+    partition_by: Sequence[PartitionBy],
+    *,
+    storage_options: Mapping[str, str] | None = None,
+    properties: Mapping[str, str] | None = None,
+) -> NewPartitionedTable:
+    """The table that `create_partitioned` makes, before its first commit; nothing is written.
+
+    Raises:
+        InvalidInputError: a column or a field is invalid.
+    """
     root = absolute_uri(uri_text(root))
     lance_schema = from_arrow_schema(schema)
     if FileVersion.parse((properties or {}).get(FILE_VERSION, DEFAULT_FILE_VERSION.value)) is FileVersion.V2_2:
@@ -69,24 +82,4 @@ def create_partitioned(
     fields = [item.field(lance_schema) for item in partition_by]
     specs = PartitionSpecs(lance_schema, (PartitionSpec(1, tuple(fields)),))
     specs.check()
-    catalog = CatalogTable(root, storage_options)
-    metadata = {**(properties or {}), **specs.to_metadata()}
-    current = catalog.load()
-    if current.dataset is None:
-        empty = pa.schema([*CATALOG_SCHEMA, *READ_FIELDS, *specs.partition_columns()]).empty_table()
-        # Another writer may be first; whether that was for the same table is looked at below.
-        with suppress(CommitConflictError):
-            manifest = catalog.replace_rows(CatalogVersion(), empty, changed_properties=metadata)
-            return PartitionedTable(root, storage_options, catalog, catalog.at(manifest))
-        current = catalog.load()
-    assert current.dataset is not None  # It was there, or another writer has made it.
-    names = current.dataset.stored_schema.names
-    if is_partitioned(current.properties) or current.dataset.count_rows():
-        raise AlreadyExistsError(f"there is a table or a catalog of tables at {root} already")
-    if not {field.name for field in specs.partition_columns()} <= set(names):
-        raise AlreadyExistsError(f"there is a catalog at {root} already")
-    try:
-        manifest = update_metadata(catalog.table, current.dataset.manifest, metadata)
-    except CommitConflictError as error:
-        raise AlreadyExistsError(f"another writer has created a table at {root}") from error
-    return PartitionedTable(root, storage_options, catalog, catalog.at(manifest))
+    return NewPartitionedTable(root, storage_options, specs, properties or {})

@@ -82,6 +82,7 @@ class PartitionedTable(ReadVerbs):
     Args:
         root: URI of the namespace's root.
         catalog_version: the version of `__manifest` to show.
+        specs: the columns and specs; None for those of the version.
 
     Raises:
         InvalidInputError: the namespace is not partitioned.
@@ -94,12 +95,13 @@ class PartitionedTable(ReadVerbs):
         storage_options: Mapping[str, str] | None,
         catalog: CatalogTable,
         catalog_version: CatalogVersion,
+        specs: PartitionSpecs | None = None,
     ) -> None:
         self.root = root
         self.storage_options = None if storage_options is None else dict(storage_options)
         self.catalog = catalog
         self.catalog_version = catalog_version
-        self.specs: PartitionSpecs = specs_from_metadata(catalog_version.properties)
+        self.specs = specs_from_metadata(catalog_version.properties) if specs is None else specs
         self._opened: dict[str, PartitionVersion] = {}
         # All partitions share the columns of a plan, by which their files find what they have prepared.
         self._plans: dict[tuple[object, ...], Scan] = {}
@@ -455,9 +457,8 @@ class PlannedTable(PartitionedTable):
     """A version with the columns and specs that it is to get; rows are written by them before they are there."""
 
     def __init__(self, base: PartitionedTable, specs: PartitionSpecs) -> None:
-        super().__init__(base.root, base.storage_options, base.catalog, base.catalog_version)
+        super().__init__(base.root, base.storage_options, base.catalog, base.catalog_version, specs)
         self.base = base
-        self.specs = specs
 
     @cached_property
     def rows(self) -> pa.Table:

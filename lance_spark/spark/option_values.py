@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import difflib
 import re
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
@@ -103,7 +104,24 @@ def word_value(name: str, *words: str) -> Callable[[str], str]:
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """An option: the attribute that it sets (None: it is checked and has no effect), and how its value is parsed."""
+    """An option: the attribute that it sets, and how its value is parsed.
+
+    Attributes:
+        attribute: None if the value is only checked and has no effect.
+        name: as the pages spell it.
+    """
 
     attribute: str | None
     parse: Callable[[str], Any]
+    name: str = ""
+
+
+def by_folded_name(options: Mapping[str, Option]) -> dict[str, Option]:
+    """Options by their names in lower case, in which they are looked up; each keeps the spelling in `options`."""
+    return {name.lower(): replace(option, name=name) for name, option in options.items()}
+
+
+def nearest_option(name: str, known: Mapping[str, Option], cutoff: float) -> str | None:
+    """The known option whose name is most like `name`, as the pages spell it; None if none is."""
+    near = difflib.get_close_matches(name.lower(), known, n=1, cutoff=cutoff)
+    return known[near[0]].name if near else None

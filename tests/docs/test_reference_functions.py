@@ -7,6 +7,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
 from tests.docs.generators import loaded, renewed
@@ -89,3 +90,37 @@ def test_every_function_of_the_catalog_is_listed(spark: SparkSession, page: str)
     scalar = signatures(page.partition(TABLE_FUNCTIONS)[2].partition("\n## ")[2])
     listed = {text.partition("(")[0] for text in scalar} - {"lance_read_blob", "lance_json_array_length"}
     assert shown == listed | {"json_array_length"}
+
+
+@pytest.mark.since("4.1", "GEOMETRY")
+def test_functions_of_the_catalog_are_described_there(spark: SparkSession, page: str) -> None:
+    scalar = page.partition("## Words\n")[2].partition(TRANSFORMS)[0]
+    listed = {text.partition("(")[0]: (text, meaning) for text, meaning in signatures(scalar).items()}
+    del listed["lance_read_blob"]
+    listed["json_array_length"] = listed.pop("lance_json_array_length")
+    assert len(listed) > 25
+    for name, (signature, meaning) in listed.items():
+        described = [row.function_desc for row in spark.sql(f"DESCRIBE FUNCTION lance.{name}").collect()]
+        assert described[0] == f"Function: lance.{name}"
+        assert described[-1] == f"Usage: {signature.replace('lance_json_', 'json_')} - {meaning}"
+
+
+def test_partition_transforms_are_described_in_the_catalog(spark: SparkSession, page: str) -> None:
+    listed = signatures(page.partition(TRANSFORMS)[2])
+    assert len(listed) > 10
+    for signature, meaning in listed.items():
+        name = signature.partition("(")[0]
+        (usage,) = (row[0] for row in spark.sql(f"DESCRIBE FUNCTION EXTENDED lance.{name}").collect()[2:3])
+        assert usage.startswith(f"Usage: {signature} - ")
+        if name in ("bucket", "multi_bucket", "truncate"):
+            assert usage.partition(" - ")[2] == meaning.partition("; `truncate_<width>")[0]
+
+
+def test_names_of_functions_follow_the_current_catalog(spark: SparkSession) -> None:
+    other = spark.newSession()
+    other.sql("USE lance")
+    assert other.sql("DESCRIBE FUNCTION multi_bucket").first()[0] == "Function: multi_bucket"
+    assert other.sql("DESCRIBE FUNCTION abs").collect()[1][0].endswith(".Abs")
+    for name in ("lance.nothing", "lance.db.bucket", "nothing"):
+        with pytest.raises(AnalysisException, match="UNRESOLVED_ROUTINE"):
+            other.sql(f"DESCRIBE FUNCTION {name}")

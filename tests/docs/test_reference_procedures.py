@@ -9,6 +9,10 @@ from types import ModuleType
 import pytest
 from pyspark.sql import SparkSession
 
+from lance_spark.table.cleanup.cleanup import DEFAULT_AGE, SAFETY_WINDOW, CleanupPolicy
+from lance_spark.table.maintenance.compaction_plan import CompactionOptions
+from lance_spark.table.reading.scan import DEFAULT_BATCH_ROWS
+from lance_spark.table.writing.write import DEFAULT_MAX_BYTES_PER_FILE
 from tests.docs.generators import loaded, renewed
 
 ROOT = Path(__file__).parents[2]
@@ -71,9 +75,46 @@ def test_results_of_searches_are_described(generator: ModuleType) -> None:
 
 def test_known_rows(generator: ModuleType) -> None:
     text = generator.generated()
-    assert "| `days` | `DOUBLE` | NULL | removes older versions; 14 by default |" in text
+    days = (
+        "| `days` | `DOUBLE` | NULL | removes older versions; 14 if it is left out and nothing else chooses versions |"
+    )
+    assert days in text
     assert "### optimize, compact\n" in text
     assert "Returns `location STRING`, `version BIGINT`, `partitioned BOOLEAN`." in text
+
+
+def test_meanings_name_the_defaults(generator: ModuleType) -> None:
+    """But for searches, whose arguments are those of the table functions."""
+    parameters = {
+        (procedure.name, item.name): item.comment
+        for title, group in generator.groups()
+        for alike in group
+        for procedure in alike
+        for item in procedure.parameters
+        if not item.required and title != "Searches"
+    }
+    assert len(parameters) > 40
+    assert {key for key, comment in parameters.items() if "left out" not in comment} == set()
+    compaction = CompactionOptions()
+    defaults = {
+        ("optimize", "target_rows_per_fragment"): compaction.target_rows_per_fragment,
+        ("optimize", "materialize_deletions"): str(compaction.materialize_deletions).lower(),
+        ("optimize", "materialize_deletions_threshold"): compaction.materialize_deletions_threshold,
+        ("optimize", "defer_index_remap"): str(compaction.defer_index_remap).lower(),
+        ("optimize", "batch_size"): DEFAULT_BATCH_ROWS,
+        ("optimize", "max_bytes_per_file"): f"{DEFAULT_MAX_BYTES_PER_FILE >> 30} GiB",
+        ("vacuum", "days"): DEFAULT_AGE.days,
+        ("vacuum", "error_if_tagged_old_versions"): str(CleanupPolicy().error_if_tagged_old_versions).lower(),
+        ("remove_orphans", "days"): SAFETY_WINDOW.days,
+    }
+    for key, value in defaults.items():
+        assert f"; {value} if it is left out" in parameters[key], key
+
+
+def test_descriptions_are_sentences(generator: ModuleType) -> None:
+    for _, group in generator.groups():
+        for procedure, *_ in group:
+            assert re.fullmatch(r"[A-Z].*\.", procedure.description), procedure.name
 
 
 def test_every_statement_of_the_extension_is_in_the_table_of_statements() -> None:

@@ -15,10 +15,13 @@ import pytest
 from lance_spark.errors import InvalidInputError, UnsupportedFeatureError
 from lance_spark.expr.sql.parse import parse
 from lance_spark.spark.options.catalog import CatalogOptions
+from lance_spark.spark.options.foreign_names import OF_OTHERS
 from lance_spark.spark.options.hadoop_names import _AZURE, _GOOGLE, _S3
 from lance_spark.spark.options.names import READ, WRITE
 from lance_spark.spark.options.options import ReadOptions, StateOptions, WriteOptions
 from lance_spark.spark.options.property_names import check_properties
+from lance_spark.spark.options.stream_names import SINK, SOURCE
+from lance_spark.spark.streaming.options import SinkOptions, SourceOptions
 from lance_spark.storage.azure import KNOWN as azure_names
 from lance_spark.storage.gcs import KNOWN as gcs_names
 from lance_spark.storage.s3.options import KNOWN as s3_names
@@ -30,6 +33,14 @@ def read(**options: str) -> ReadOptions:
 
 def write(**options: str) -> WriteOptions:
     return WriteOptions.parse({"path": "/t", **options})
+
+
+def streamed(**options: str) -> SourceOptions:
+    return SourceOptions.parse({"path": "/t", **options}, "/t")
+
+
+def sunk(**options: str) -> SinkOptions:
+    return SinkOptions.parse({"path": "/t", **options}, "/t")
 
 
 @pytest.mark.parametrize(
@@ -127,11 +138,73 @@ def test_refused(parse_options: Any, options: dict[str, str], message: str) -> N
     assert message in str(caught.value)
 
 
-@pytest.mark.parametrize("name", ["startingVersion", "readChangeFeed"])
-def test_reads_not_supported_yet(name: str) -> None:
-    with pytest.raises(UnsupportedFeatureError, match=f"option {name} is not supported here") as caught:
-        read(**{name: "true"})
-    assert caught.value.feature == name
+@pytest.mark.parametrize(
+    ("name", "instead"),
+    [
+        ("startingVersion", "streaming reads; SELECT * FROM lance_changes"),
+        ("readChangeFeed", "streaming reads; SELECT * FROM lance_changes"),
+        ("ignoreDeletes", "streaming reads; leave it out"),
+        ("ignoreChanges", "streaming reads; leave it out"),
+        ("maxFilesPerTrigger", "streaming reads; leave it out"),
+        ("sequence_by", "streaming writes; leave it out"),
+    ],
+)
+def test_options_of_streams_are_refused_in_batches(name: str, instead: str) -> None:
+    for parse_options in (read, write):
+        with pytest.raises(UnsupportedFeatureError, match=f"option {name} is not supported here") as caught:
+            parse_options(**{name: "true"})
+        assert caught.value.feature == name
+        assert instead in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("parse_options", "name", "spelling"),
+    [
+        (write, "merge_schema", "mergeSchema"),
+        (write, "mergeschemas", "mergeSchema"),
+        (write, "partition_overwrite_mode", "partitionOverwriteMode"),
+        (write, "txn_app_id", "txnAppId"),
+        (write, "txnIgnoreOlder", "txnIgnoreOld"),
+        (write, "txn_version", "txnVersion"),
+        (write, "txnPlan", "txnPlanned"),
+        (read, "versionsAsOf", "versionAsOf"),
+        (read, "timestamp_as_of", "timestampAsOf"),
+        (read, "push_down_filters", "pushDownFilters"),
+        (read, "topn_pushdown", "topN_push_down"),
+        (streamed, "ignoreDelete", "ignoreDeletes"),
+        (streamed, "skip_change_commits", "skipChangeCommits"),
+        (streamed, "maxFilesPerTriger", "maxFilesPerTrigger"),
+        (sunk, "streaming_query_id", "streamingQueryId"),
+    ],
+)
+def test_hints_have_the_spelling_of_the_pages(parse_options: Any, name: str, spelling: str) -> None:
+    complaint = _complaint(parse_options, name)
+    assert complaint.startswith(f"unknown option {name}; did you mean {spelling}?"), complaint
+
+
+def test_lists_of_known_options_have_the_spelling_of_the_pages() -> None:
+    known = _complaint(write, "zzzzzz").partition("known are ")[2].split(", ")
+    assert {"mergeSchema", "partitionOverwriteMode", "txnAppId"} <= set(known)
+    assert "mergeschema" not in known
+
+
+def test_options_are_spelled_as_on_the_pages() -> None:
+    docs = Path(__file__).parents[2] / "docs"
+    pages = "\n".join((docs / page).read_text() for page in ("reference/options.md", "guides/streaming.md"))
+    for option in (READ | WRITE | SOURCE | SINK).values():
+        assert f"`{option.name}`" in pages, option.name
+
+
+@pytest.mark.parametrize("name", [*OF_OTHERS, "replaceWhere", "overwriteSchema", "snapshot-property.team"])
+def test_options_of_others_say_what_to_write(name: str) -> None:
+    complaints = {_complaint(parse_options, name) for parse_options in (read, write)}
+    (complaint,) = complaints
+    start, _, instead = complaint.partition("; ")
+    assert start == f"there is no option {name}"
+    if instead.startswith("write "):
+        ours = re.match(r"[\w.<>]+", instead.removeprefix("write "))
+        assert ours is not None
+        assert ours[0].startswith(("<column>", "INSERT")) or ours[0].lower() in READ | WRITE | SOURCE
 
 
 @pytest.mark.parametrize("name", ["block_size", "index_cache_size", "metadata_cache_size", "write_mode"])

@@ -64,11 +64,18 @@ def plan_write(
         UnsupportedFeatureError: this release cannot write to the table, or not such columns, or not with such options.
     """
     target.check_commits()
-    exists = target.base_version is not None
-    makes_columns = isinstance(target, PlainTarget) and (not exists or mode in NEW_COLUMNS)
+    is_partitioned = isinstance(target, PartitionedTarget)
+    # A new partitioned table has its columns before its rows.
+    exists = target.base_version is not None or is_partitioned
+    makes_columns = not is_partitioned and (not exists or mode in NEW_COLUMNS)
     if from_query and makes_columns:
         columns = columns.toNullable()
     _check_creation_options(target, options)
+    if options.merge_schema and target.base_version is not None and mode is WriteMode.OVERWRITE:
+        raise InvalidInputError(
+            "option mergeSchema has no effect on an overwrite that replaces the columns of the table; leave it out, or "
+            "append the rows"
+        )
     like = None if definition is None else definition.like
     types = table_types(
         written_schema(columns),
@@ -142,10 +149,7 @@ def _check_creation_options(target: AnyTarget, options: WriteOptions) -> None:
                 f"{'has them' if has_stable else 'has none'}; leave the option out, or DROP the table first"
             )
         return
-    hint = (
-        "it is decided when the table is made, before Spark hands over the options of the write; make the table with "
-        "this property, such as by writeTo(...).tableProperty(...)"
-    )
+    hint = "it is decided when the table is made; leave the option out, or DROP the table first"
     if stable not in (None, has_stable):
         raise UnsupportedFeatureError(f"option enable_stable_row_ids is {stable}: {hint}", feature="stable row ids")
     current = target.version.file_version.value

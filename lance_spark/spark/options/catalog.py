@@ -8,19 +8,29 @@ from datetime import timedelta
 
 from lance_spark.errors import InvalidInputError
 from lance_spark.namespace.dropped_retention import DEFAULT_RETENTION
-from lance_spark.spark.option_values import DIRECTORY, REST, Option, boolean_value, implementation_value, text_value
+from lance_spark.spark.option_values import (
+    DIRECTORY,
+    REST,
+    Option,
+    boolean_value,
+    by_folded_name,
+    implementation_value,
+    text_value,
+)
 from lance_spark.spark.options.names import parse_options
 from lance_spark.table.cleanup.auto_cleanup import parse_retention
 
 _HEADER = "header."
 _RETENTION = "dropped_table_retention"
-CATALOG = {
-    "root": Option("root", text_value),
-    "impl": Option("impl", implementation_value),
-    "uri": Option("uri", text_value),
-    "enable_stable_row_ids": Option("enable_stable_row_ids", boolean_value),
-    _RETENTION: Option(_RETENTION, parse_retention),
-}
+CATALOG = by_folded_name(
+    {
+        "root": Option("root", text_value),
+        "impl": Option("impl", implementation_value),
+        "uri": Option("uri", text_value),
+        "enable_stable_row_ids": Option("enable_stable_row_ids", boolean_value),
+        _RETENTION: Option(_RETENTION, parse_retention),
+    }
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping
 from typing import Any
 
@@ -12,76 +11,85 @@ from lance_spark.spark.blobs.columns import parse_blob_handling
 from lance_spark.spark.option_values import (
     Option,
     boolean_value,
+    by_folded_name,
     columns_value,
     distribution_value,
     file_version_value,
     integer_value,
+    nearest_option,
     overwrite_mode_value,
     text_value,
     timestamp_value,
 )
+from lance_spark.spark.options.foreign_names import CHANGES, refuse_foreign_name
 from lance_spark.spark.options.hadoop_names import refuse_hadoop_names
+from lance_spark.spark.options.stream_names import SINK, SOURCE
 from lance_spark.spark.types.column_properties import split_name
 from lance_spark.spark.types.json_columns import parse_json_as
 from lance_spark.spark.types.uuids import parse_uuid_as
 
 STORAGE_PREFIX = "storage."
-_COMMON = {
+_COMMON: Mapping[str, Option] = {
     "path": Option("path", text_value),
     "branch": Option("branch", text_value),
 }
 # Handled by Spark itself.
-OF_SPARK = {
-    "versionasof": Option(None, text_value),
-    "timestampasof": Option(None, text_value),
-}
-READ = _COMMON | {
-    "version": Option("version", integer_value(1)),
-    "tag": Option("tag", text_value),
-    "timestamp": Option("timestamp", timestamp_value),
-    "batch_size": Option("batch_size", integer_value(1)),
-    "max_batch_bytes": Option("max_batch_bytes", integer_value(1)),
-    "columns": Option("columns", columns_value),
-    "filter": Option("filter", parse_filter),
-    "limit": Option("limit", integer_value(0)),
-    "with_row_id": Option("with_row_id", boolean_value),
-    "with_row_address": Option("with_row_address", boolean_value),
-    "blob_handling": Option("blob_handling", parse_blob_handling),
-    "json_as": Option("json_as", parse_json_as),
-    "uuid_as": Option("uuid_as", parse_uuid_as),
-    "pushdownfilters": Option("push_down_filters", boolean_value),
-    "topn_push_down": Option("push_down_top_n", boolean_value),
-    "use_scalar_index": Option("use_scalar_index", boolean_value),
-    "target_partition_bytes": Option("target_partition_bytes", integer_value(1)),
-    **OF_SPARK,
-}
-WRITE = _COMMON | {
-    "max_row_per_file": Option("max_rows_per_file", integer_value(1)),
-    "max_rows_per_file": Option("max_rows_per_file", integer_value(1)),
-    "max_bytes_per_file": Option("max_bytes_per_file", integer_value(1)),
-    "file_format_version": Option("file_format_version", file_version_value),
-    "data_storage_version": Option("file_format_version", file_version_value),
-    "enable_stable_row_ids": Option("enable_stable_row_ids", boolean_value),
-    "use_large_var_types": Option("use_large_var_types", boolean_value),
-    "auto_zonemap": Option("auto_zonemap", text_value),
-    "commit_message": Option("commit_message", text_value),
-    "mergeschema": Option("merge_schema", boolean_value),
-    "txnappid": Option("txn_app_id", text_value),
-    "txnversion": Option("txn_version", integer_value(0)),
-    "txnplanned": Option("txn_planned", integer_value(0)),
-    "txnignoreold": Option("txn_ignore_old", boolean_value),
-    "distribution": Option("distribution", distribution_value),
-    "partitionoverwritemode": Option("partition_overwrite_mode", overwrite_mode_value),
-    "max_rows_per_group": Option(None, integer_value(1)),
-    "use_queued_write_buffer": Option(None, boolean_value),
-    "queue_depth": Option(None, integer_value(1)),
-    "batch_size": Option(None, integer_value(1)),
-}
-OPTIONS_OF_CHANGES = frozenset(
+OF_SPARK = by_folded_name({"versionAsOf": Option(None, text_value), "timestampAsOf": Option(None, text_value)})
+READ = OF_SPARK | by_folded_name(
     {
-        *("startingversion", "endingversion", "startingtimestamp", "endingtimestamp"),
-        *("startingboundinclusive", "endingboundinclusive", "deduplicationmode", "computeupdates"),
+        **_COMMON,
+        "version": Option("version", integer_value(1)),
+        "tag": Option("tag", text_value),
+        "timestamp": Option("timestamp", timestamp_value),
+        "batch_size": Option("batch_size", integer_value(1)),
+        "max_batch_bytes": Option("max_batch_bytes", integer_value(1)),
+        "columns": Option("columns", columns_value),
+        "filter": Option("filter", parse_filter),
+        "limit": Option("limit", integer_value(0)),
+        "with_row_id": Option("with_row_id", boolean_value),
+        "with_row_address": Option("with_row_address", boolean_value),
+        "blob_handling": Option("blob_handling", parse_blob_handling),
+        "json_as": Option("json_as", parse_json_as),
+        "uuid_as": Option("uuid_as", parse_uuid_as),
+        "pushDownFilters": Option("push_down_filters", boolean_value),
+        "topN_push_down": Option("push_down_top_n", boolean_value),
+        "use_scalar_index": Option("use_scalar_index", boolean_value),
+        "target_partition_bytes": Option("target_partition_bytes", integer_value(1)),
     }
+)
+WRITE = by_folded_name(
+    {
+        **_COMMON,
+        "max_row_per_file": Option("max_rows_per_file", integer_value(1)),
+        "max_rows_per_file": Option("max_rows_per_file", integer_value(1)),
+        "max_bytes_per_file": Option("max_bytes_per_file", integer_value(1)),
+        "file_format_version": Option("file_format_version", file_version_value),
+        "data_storage_version": Option("file_format_version", file_version_value),
+        "enable_stable_row_ids": Option("enable_stable_row_ids", boolean_value),
+        "use_large_var_types": Option("use_large_var_types", boolean_value),
+        "auto_zonemap": Option("auto_zonemap", text_value),
+        "commit_message": Option("commit_message", text_value),
+        "mergeSchema": Option("merge_schema", boolean_value),
+        "txnAppId": Option("txn_app_id", text_value),
+        "txnVersion": Option("txn_version", integer_value(0)),
+        "txnPlanned": Option("txn_planned", integer_value(0)),
+        "txnIgnoreOld": Option("txn_ignore_old", boolean_value),
+        "distribution": Option("distribution", distribution_value),
+        "partitionOverwriteMode": Option("partition_overwrite_mode", overwrite_mode_value),
+        "max_rows_per_group": Option(None, integer_value(1)),
+        "use_queued_write_buffer": Option(None, boolean_value),
+        "queue_depth": Option(None, integer_value(1)),
+        "batch_size": Option(None, integer_value(1)),
+    }
+)
+OPTIONS_OF_CHANGES = by_folded_name(
+    dict.fromkeys(
+        (
+            *("startingVersion", "endingVersion", "startingTimestamp", "endingTimestamp"),
+            *("startingBoundInclusive", "endingBoundInclusive", "deduplicationMode", "computeUpdates"),
+        ),
+        Option(None, text_value),
+    )
 )
 """Options of changes(), which Spark reads by itself."""
 
@@ -102,14 +110,9 @@ _NO_CATALOG = (
     "Spark does not tell Python data sources where the tables of its session catalog lie. "
     "Use load(path), save(path), or a temporary view USING lance OPTIONS (path '...')"
 )
-OF_STREAMS = frozenset({"startingversion", "startingtimestamp", "maxversionspertrigger", "readchangefeed"})
-OF_JVM_CONNECTOR = {
-    "block_size": "what is read at a time follows from the file",
-    "index_cache_size": "LANCE_SPARK_CACHE_BYTES bounds what a process keeps",
-    "metadata_cache_size": "LANCE_SPARK_CACHE_BYTES bounds what a process keeps",
-    "write_mode": "the mode of the write says it: mode('append') or mode('overwrite')",
-}
-"""Options of the other connector for Spark that do not apply here, and why."""
+_OF_CHANGE_FEEDS = {"readchangefeed", "readchangedata", "startingversion", "startingtimestamp"}
+OF_STREAMS = (SOURCE.keys() | SINK.keys() | {"ignorechanges"}) - WRITE.keys()
+"""Options that only streams have, in lower case."""
 
 
 def split_options(options: Mapping[str, str]) -> tuple[dict[str, str], dict[str, dict[str, str]]]:
@@ -147,11 +150,11 @@ def parse_options(
             continue
         option = known_option(name, folded, known)
         if option.attribute is None:
-            _value(name, value, option)  # Rejects invalid values.
+            option_value(name, value, option)  # Rejects invalid values.
             continue
         if option.attribute in parsed:
             raise InvalidInputError(f"options {named[option.attribute]} and {name} are the same; keep one")
-        parsed[option.attribute] = _value(name, value, option)
+        parsed[option.attribute] = option_value(name, value, option)
         named[option.attribute] = name
     if needs_path and "path" not in parsed:
         raise InvalidInputError(f"no path is given; {_NO_CATALOG}")
@@ -168,18 +171,24 @@ def known_option(name: str, folded: str, known: Mapping[str, Option]) -> Option:
     if folded == "paths":
         raise InvalidInputError("several paths are given; a table has one")
     if folded in OF_STREAMS:
+        purpose = "writes" if folded in SINK else "reads"
+        instead = CHANGES if folded in _OF_CHANGE_FEEDS else "leave it out"
         raise UnsupportedFeatureError(
-            f"option {name} is not supported here: it is for streaming reads of the connector; leave it out",
-            feature=name,
+            f"option {name} is not supported here: it is one of streaming {purpose}; {instead}", feature=name
         )
-    if folded in OF_JVM_CONNECTOR:
-        raise InvalidInputError(f"there is no option {name}: {OF_JVM_CONNECTOR[folded]}; leave it out")
-    near = difflib.get_close_matches(folded, [*known, STORAGE_PREFIX], n=1, cutoff=0.5)
-    hint = f"did you mean {near[0]}?" if near else f"known are {', '.join(sorted(known))} and {STORAGE_PREFIX}*"
+    refuse_foreign_name(name)
+    near = nearest_option(folded, {**known, STORAGE_PREFIX: Option(None, text_value, STORAGE_PREFIX)}, cutoff=0.5)
+    spelled = ", ".join(sorted(item.name for item in known.values()))
+    hint = f"did you mean {near}?" if near else f"known are {spelled} and {STORAGE_PREFIX}*"
     raise InvalidInputError(f"unknown option {name}; {hint}")
 
 
-def _value(name: str, value: str, option: Option) -> Any:
+def option_value(name: str, value: str, option: Option) -> Any:
+    """The value of an option.
+
+    Raises:
+        InvalidInputError: it is invalid.
+    """
     try:
         return option.parse(value)
     except InvalidInputError as error:

@@ -250,7 +250,7 @@ def check_options_of_changes(options: Mapping[str, str]) -> None:
     """
     for name in options:
         if name.lower() not in OPTIONS_OF_CHANGES and not name.lower().startswith(STORAGE_PREFIX):
-            known_option(name, name.lower(), READ | dict.fromkeys(OPTIONS_OF_CHANGES, READ["path"]))
+            known_option(name, name.lower(), READ | OPTIONS_OF_CHANGES)
             raise InvalidInputError(f"option {name} has no effect on a read of changes; leave it out")
 
 

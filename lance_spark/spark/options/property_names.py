@@ -12,6 +12,7 @@ from collections.abc import Container, Iterable, Mapping
 
 from lance_spark.errors import InvalidInputError
 from lance_spark.spark.options.hadoop_names import refuse_hadoop_names
+from lance_spark.spark.options.names import WRITE
 from lance_spark.spark.types.column_properties import SUFFIXES, split_name
 from lance_spark.table.row_level.isolation import ISOLATION_LEVEL
 from lance_spark.table.versions.known_properties import KNOWN_PROPERTIES, check_known, unknown_property
@@ -94,6 +95,8 @@ def nearest_property(name: str) -> str | None:
     ('lance.auto_compact', 'id.lance.json')
     >>> nearest_property("lance.file_format_version"), nearest_property("max_row_per_fiel")
     ('file_format_version', 'max_row_per_file')
+    >>> nearest_property("merge_schema"), nearest_property("txn_app_ids")
+    ('mergeSchema', 'txnAppId')
     >>> nearest_property("isolation-level"), nearest_property("owner.team")
     (None, None)
     """
@@ -112,7 +115,9 @@ def nearest_property(name: str) -> str | None:
         return without
     near = with_prefix if with_prefix in plain else _nearest(folded, plain)
     column, infix, rest = folded.partition(".lance.")
-    return f"{column}.{_most_like(f'lance.{rest}')}" if near is None and infix else near
+    if near is None and infix:
+        return f"{column}.{_most_like(f'lance.{rest}')}"
+    return WRITE[near].name if near in WRITE else near
 
 
 def _most_like(suffix: str) -> str:

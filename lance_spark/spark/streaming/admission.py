@@ -7,10 +7,11 @@ from dataclasses import dataclass, replace
 
 from lance_spark.errors import IncompatibleConflictError, InvalidInputError, NotFoundError
 from lance_spark.schema.field import LanceSchema
+from lance_spark.spark.options.stream_names import LATEST
 from lance_spark.spark.streaming.history import OlderColumns, Step, StreamFile, StreamHistory, VersionStamp
 from lance_spark.spark.streaming.later_columns import LaterColumns
 from lance_spark.spark.streaming.offsets import ALL_FILES, BEGINNING, Offset
-from lance_spark.spark.streaming.options import LATEST, SourceOptions
+from lance_spark.spark.streaming.options import SourceOptions
 from lance_spark.spark.streaming.schema_check import added_columns, difference
 from lance_spark.table.change_feed.version_effect import Effect
 

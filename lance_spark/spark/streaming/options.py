@@ -5,136 +5,19 @@ Names are case-insensitive, as everywhere. Spark hands its own options of a stre
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime, timezone
+from datetime import datetime
 from typing import Any
 
 from lance_spark.errors import InvalidInputError, UnsupportedFeatureError
 from lance_spark.expr.nodes import Expr
-from lance_spark.expr.sql.parse import parse
+from lance_spark.spark.option_values import Option, nearest_option
+from lance_spark.spark.options.names import option_value
 from lance_spark.spark.options.options import ReadOptions, WriteOptions
-
-LATEST = "latest"
-"""The value of startingVersion for changes that are still to come."""
+from lance_spark.spark.options.stream_names import SINK, SOURCE
 
 _OF_SPARK = frozenset({"checkpointlocation", "queryname"})
-
-
-def _text(value: str) -> str:
-    if not value.strip():
-        raise ValueError("a text that is not empty")
-    return value.strip()
-
-
-def _boolean(value: str) -> bool:
-    known = {"true": True, "false": False}
-    if value.strip().lower() not in known:
-        raise ValueError("true or false")
-    return known[value.strip().lower()]
-
-
-def _integer(minimum: int) -> Callable[[str], int]:
-    def parse(value: str) -> int:
-        text = value.strip()
-        if not text.isascii() or not text.isdigit() or not minimum <= int(text) < 2**63:
-            raise ValueError(f"an integer of at least {minimum}")
-        return int(text)
-
-    return parse
-
-
-_BYTE_UNITS = {"": 1, "b": 1, "k": 1 << 10, "kb": 1 << 10, "m": 1 << 20, "mb": 1 << 20, "g": 1 << 30, "gb": 1 << 30}
-
-
-def _bytes(value: str) -> int:
-    text = value.strip().lower()
-    digits = text.rstrip("bkmg")
-    unit = text[len(digits) :]
-    if not digits.isascii() or not digits.isdigit() or unit not in _BYTE_UNITS or not int(digits):
-        raise ValueError("a number of bytes such as 10485760, 512k, 10m or 1g")
-    return int(digits) * _BYTE_UNITS[unit]
-
-
-def _seconds(value: str) -> float:
-    """A duration such as 1s, 500ms or 5m, in seconds."""
-    text = value.strip().lower()
-    for unit, factor in (("ms", 0.001), ("s", 1.0), ("m", 60.0), ("h", 3600.0)):
-        number = text[: -len(unit)].strip()
-        if text.endswith(unit) and number.isascii() and number.isdigit():
-            return int(number) * factor
-    raise ValueError("a duration such as 500ms, 1s, 5m or 1h")
-
-
-def _versions(value: str) -> frozenset[int]:
-    parts = [part.strip() for part in value.split(",")]
-    if not all(part.isascii() and part.isdigit() for part in parts):
-        raise ValueError("a list of versions such as 12,15")
-    return frozenset(map(int, parts))
-
-
-def _starting_version(value: str) -> int | str:
-    text = value.strip().lower()
-    return LATEST if text == LATEST else _integer(1)(text)
-
-
-def _moment(value: str) -> datetime:
-    try:
-        found = datetime.fromisoformat(value.strip().replace("Z", "+00:00"))
-    except ValueError:
-        raise ValueError("a time such as 2026-11-21T10:00:00+00:00") from None
-    return found if found.tzinfo else found.replace(tzinfo=timezone.utc)
-
-
-def _stop_or_ignore(value: str) -> str:
-    if value.strip().lower() not in ("stop", "ignore"):
-        raise ValueError("stop or ignore")
-    return value.strip().lower()
-
-
-def _names(value: str) -> tuple[str, ...]:
-    names = tuple(part.strip() for part in value.split(","))
-    if not all(names) or len(set(names)) != len(names):
-        raise ValueError("a list of different columns such as id or region,id")
-    return names
-
-
-def _condition(value: str) -> Expr:
-    return parse(_text(value))
-
-
-_Known = Mapping[str, tuple[str, Callable[[str], Any]]]
-
-_SINK: _Known = {
-    "txnappid": ("app", _text),
-    "streamingqueryid": ("app", _text),
-    "key": ("key", _names),
-    "delete_when": ("delete_when", _condition),
-    "sequence_by": ("sequence_by", _text),
-    "auto_compact": ("auto_compact", _boolean),
-    "auto_compact_min_files": ("auto_compact_min_files", _integer(2)),
-}
-
-_SOURCE: _Known = {
-    "startingversion": ("starting_version", _starting_version),
-    "startingtimestamp": ("starting_timestamp", _moment),
-    "readchangefeed": ("read_change_feed", _boolean),
-    "readchangedata": ("read_change_feed", _boolean),
-    "skipchangecommits": ("skip_change_commits", _boolean),
-    "ignoredeletes": ("ignore_deletes", _boolean),
-    "skipversions": ("skip_versions", _versions),
-    "maxversionspertrigger": ("max_versions", _integer(1)),
-    "maxfilespertrigger": ("max_files", _integer(1)),
-    "maxbytespertrigger": ("max_bytes", _bytes),
-    "maxrowspertrigger": ("max_rows", _integer(1)),
-    "minrowspertrigger": ("min_rows", _integer(1)),
-    "maxtriggerdelay": ("max_trigger_delay", _seconds),
-    "failondataloss": ("fail_on_data_loss", _boolean),
-    "newcolumns": ("new_columns", _stop_or_ignore),
-    "pollinterval": ("poll_interval", _seconds),
-    "holdversions": ("hold_versions", _boolean),
-}
 
 
 _NOT_IN_SINKS = {
@@ -175,7 +58,7 @@ class SinkOptions:
         Raises:
             InvalidInputError: an unknown name, an invalid value, or options that contradict each other.
         """
-        found, rest = _split(options, _SINK)
+        found, rest = _split(options, SINK)
         _refuse_version(rest, "a streaming write")
         _refuse_unsupported(rest, _NOT_IN_SINKS)
         WriteOptions.parse({**_without_path(rest), "path": uri})
@@ -223,7 +106,7 @@ class SourceOptions:
             InvalidInputError: an unknown name, an invalid value, or options that contradict each other.
             UnsupportedFeatureError: an option that a stream does not have.
         """
-        found, rest = _split(options, _SOURCE)
+        found, rest = _split(options, SOURCE)
         _refuse_version(rest, "a streaming read", "; startingVersion or startingTimestamp says where it begins")
         _refuse_of_other_sources(rest)
         parsed = cls(**found, read=ReadOptions.parse({**_without_path(rest), "path": uri}))
@@ -234,15 +117,15 @@ class SourceOptions:
 
 def without_source_options(options: Mapping[str, str]) -> dict[str, str]:
     """The options that a batch read has too."""
-    return _split(options, _SOURCE)[1]
+    return _split(options, SOURCE)[1]
 
 
 def reads_changes(options: Mapping[str, str]) -> bool:
     """Whether the options are of a stream of changes."""
-    return bool(_split(options, _SOURCE)[0].get("read_change_feed", False))
+    return bool(_split(options, SOURCE)[0].get("read_change_feed", False))
 
 
-def _split(options: Mapping[str, str], known: _Known) -> tuple[dict[str, Any], dict[str, str]]:
+def _split(options: Mapping[str, str], known: Mapping[str, Option]) -> tuple[dict[str, Any], dict[str, str]]:
     found: dict[str, Any] = {}
     named: dict[str, str] = {}
     rest: dict[str, str] = {}
@@ -254,23 +137,19 @@ def _split(options: Mapping[str, str], known: _Known) -> tuple[dict[str, Any], d
             _refuse_misspelt(name, known)
             rest[name] = value
             continue
-        attribute, parse = known[folded]
-        if attribute in found:
-            raise InvalidInputError(f"options {named[attribute]} and {name} are the same; keep one")
-        try:
-            found[attribute] = parse(value)
-        except InvalidInputError as error:
-            raise InvalidInputError(f"option {name}: {error}") from error
-        except ValueError as error:
-            raise InvalidInputError(f"option {name} is {value!r}, which is not {error}") from error
-        named[attribute] = name
+        option = known[folded]
+        assert option.attribute is not None, "each option of a stream has an effect"
+        if option.attribute in found:
+            raise InvalidInputError(f"options {named[option.attribute]} and {name} are the same; keep one")
+        found[option.attribute] = option_value(name, value, option)
+        named[option.attribute] = name
     return found, rest
 
 
-def _refuse_misspelt(name: str, known: _Known) -> None:
-    near = difflib.get_close_matches(name.lower(), known, n=1, cutoff=0.85)
-    if near:
-        raise InvalidInputError(f"unknown option {name}; did you mean {near[0]}?")
+def _refuse_misspelt(name: str, known: Mapping[str, Option]) -> None:
+    near = nearest_option(name, known, cutoff=0.85)
+    if near is not None:
+        raise InvalidInputError(f"unknown option {name}; did you mean {near}?")
 
 
 def _refuse_version(options: Mapping[str, str], what: str, hint: str = "") -> None:

@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import lance
 import pytest
 from pyspark.sql import SparkSession
 
 CREATED, CHANGED = "_row_created_at_version", "_row_last_updated_at_version"
+
+
+def test_the_row_address_is_described_as_in_the_glossary(spark: SparkSession, uri: str) -> None:
+    spark.range(1).write.format("lance").save(uri)
+    (shown,) = spark.sql(f"DESCRIBE EXTENDED lance.`{uri}`").where("col_name = '_rowaddr'").collect()
+    glossary = (Path(__file__).parents[3] / "docs" / "how-it-works" / "glossary.md").read_text()
+    (meaning,) = re.findall(r"^\| row address \| ([^|]+) \|", glossary, re.MULTILINE)
+    assert shown.comment == f"address of the row: {meaning}"
 
 
 @pytest.mark.slow

@@ -41,6 +41,10 @@ def test_metadata_tables(spark: SparkSession) -> None:
     assert spark.sql("SELECT count(*) AS n FROM lance.meta.t.fragments VERSION AS OF 1").first().n == 0
     with pytest.raises(AnalysisException, match="TABLE_OR_VIEW_NOT_FOUND"):
         spark.table("lance.meta.t.nothing")
+    for name, instead in (("snapshots", "versions"), ("manifests", "versions"), ("all_data_files", "files")):
+        with pytest.raises(AnalysisException, match=rf"no metadata table {name}; lance\.meta\.t\.{instead} is nearest"):
+            spark.table(f"lance.meta.t.{name}")
+        assert not spark.catalog.tableExists(f"lance.meta.t.{name}")
     with pytest.raises(AnalysisException, match="TABLE_OR_VIEW_NOT_FOUND"):
         spark.table("lance.meta.missing.files")
 

@@ -136,3 +136,44 @@ def test_a_dataframe_reads_the_version_that_it_was_made_of(spark: SparkSession, 
     assert frame.count() == 100
     spark.range(3).selectExpr("id AS other").write.format("lance").mode("overwrite").save(uri)
     assert [row.n for row in spark.sql(f"SELECT count(*) AS n FROM lance.`{uri}`").collect()] == [3]
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "SELECT * FROM {}",
+        "SELECT * FROM {} VERSION AS OF 3",
+        "SELECT * FROM {}.files",
+        "DELETE FROM {}",
+        "UPDATE {} SET id = 1",
+        "INSERT INTO {} VALUES (1)",
+        "MERGE INTO {} AS t USING (SELECT 1L AS id) AS s ON t.id = s.id WHEN MATCHED THEN DELETE",
+        "CREATE OR REPLACE TEMPORARY VIEW never AS SELECT * FROM {}",
+    ],
+)
+def test_a_missing_path_is_named(spark: SparkSession, uri: str, statement: str) -> None:
+    with pytest.raises(AnalysisException) as raised:
+        spark.sql(statement.format(f"lance.`{uri}`")).collect()
+    assert raised.value.getCondition() == "LANCE_NOT_FOUND"
+    assert f"there is no Lance table at {uri} " in str(raised.value)
+
+
+def test_who_asks_whether_a_path_is_there_gets_an_answer(spark: SparkSession, uri: str) -> None:
+    assert not spark.catalog.tableExists(f"lance.`{uri}`")
+    spark.sql(f"DROP TABLE IF EXISTS lance.`{uri}`")
+    spark.range(3).write.mode("append").saveAsTable(f"lance.`{uri}`")
+    spark.range(3, 5).write.mode("append").saveAsTable(f"lance.`{uri}`")
+    assert spark.table(f"lance.`{uri}`").count() == 5
+    assert spark.catalog.tableExists(f"lance.`{uri}`")
+
+
+def test_a_name_in_a_catalog_that_is_called_as_the_source_is_no_path(spark: SparkSession) -> None:
+    for statement in (
+        "SELECT * FROM lance.missing",
+        "DELETE FROM lance.missing",
+        "INSERT INTO lance.missing VALUES (1)",
+    ):
+        with pytest.raises(AnalysisException, match=r"(?i)table or view .*missing.* cannot be found") as raised:
+            spark.sql(statement)
+        assert raised.value.getCondition() == "TABLE_OR_VIEW_NOT_FOUND"
+    assert not spark.catalog.tableExists("lance.missing")

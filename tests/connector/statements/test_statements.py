@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import re
 from datetime import timezone
+from pathlib import Path
 
 import lance
 import pytest
 from pyspark.errors import AnalysisException, ParseException, PySparkException
 from pyspark.sql import Row, SparkSession
+
+import lance_spark
+from lance_spark.spark.connector.procedures.procedures import _MODULES
 
 
 @pytest.fixture
@@ -215,7 +219,7 @@ def test_versions_are_whole_numbers(spark: SparkSession, table: str) -> None:
     [
         ("OPTIMIZE {t} ZORDER BY (id)", "INSERT OVERWRITE t SELECT * FROM t ORDER BY a, b"),
         ("OPTIMIZE {t} WHERE id > 1 ZORDER BY id", "INSERT OVERWRITE t SELECT * FROM t ORDER BY a, b"),
-        ("OPTIMIZE {t} WHERE id > 1", "OPTIMIZE takes no WHERE"),
+        ("OPTIMIZE {t} WHERE id > 1", "write OPTIMIZE t WITH (where = 'day > 7')"),
         ("OPTIMIZE {t} REWRITE DATA USING BIN_PACK", "write OPTIMIZE t, or OPTIMIZE t WITH (name = value, ...)"),
         ("VACUUM {t} RETAIN 168 HOURS", "write VACUUM t WITH (days = 7)"),
         ("vacuum {t} retain 6 hours dry run", "write VACUUM t WITH (days = 0.25, dry_run = true)"),
@@ -231,6 +235,33 @@ def test_versions_are_whole_numbers(spark: SparkSession, table: str) -> None:
         ("CREATE TABLE {t}_new CLUSTER BY (id) AS SELECT 1 AS id", "leave CLUSTER BY out and sort the rows"),
         ("ALTER TABLE {t} CLUSTER BY (id)", "leave CLUSTER BY out and sort the rows"),
         ("CREATE TABLE {t}_new (id INT) CLUSTERED BY (id) SORTED BY (id) INTO 4 BUCKETS", "leave SORTED BY out"),
+        ("DESCRIBE DETAIL {t}", "DESCRIBE EXTENDED t shows location"),
+        ("desc detail {t}", "DESCRIBE EXTENDED t shows location"),
+        ("ALTER TABLE {t} WRITE ORDERED BY id DESC", "INSERT OVERWRITE t SELECT * FROM t ORDER BY a, b"),
+        ("ALTER TABLE {t} WRITE DISTRIBUTED BY PARTITION LOCALLY ORDERED BY id", "SET TBLPROPERTIES ('distribution'"),
+        ("ALTER TABLE {t} SET IDENTIFIER FIELDS id", "write ALTER TABLE t SET UNENFORCED PRIMARY KEY (a, b)"),
+        ("ALTER TABLE {t} DROP IDENTIFIER FIELDS id", "cannot be changed once it is set"),
+        ("ALTER TABLE {t} DROP FEATURE deletionVectors TRUNCATE HISTORY", "has no features to drop"),
+        ("ALTER TABLE {t} ALTER COLUMN id SYNC IDENTITY", "write CALL system.sync_identity(table => 't')"),
+        (
+            "ALTER TABLE {t} CREATE OR REPLACE TAG g AS OF VERSION 1 RETAIN 7 DAYS",
+            "CALL system.update_tag(table => 't'",
+        ),
+        ("ALTER TABLE {t} REPLACE BRANCH b AS OF VERSION 1", "write ALTER TABLE t DROP BRANCH IF EXISTS name, then"),
+        ("ALTER TABLE {t} CREATE TAG g AS OF VERSION 1 RETAIN 7 DAYS", "leave RETAIN"),
+        ("ALTER TABLE {t} CREATE BRANCH b WITH SNAPSHOT RETENTION 5 SNAPSHOTS", "leave RETAIN"),
+        ("ALTER TABLE {t} RECOVER PARTITIONS", "there are none to find: leave the statement out"),
+        ("MSCK REPAIR TABLE {t}", "there are none to find: leave the statement out"),
+        ("FSCK REPAIR TABLE {t} DRY RUN", "python -m lance_spark verify"),
+        ("GENERATE symlink_format_manifest FOR TABLE {t}", "there is no GENERATE"),
+        ("COPY INTO {t} FROM '/data' FILEFORMAT = PARQUET", "write INSERT INTO t SELECT * FROM parquet.`path`"),
+        ("CREATE BLOOMFILTER INDEX ON TABLE {t} FOR COLUMNS (id)", "CREATE INDEX name USING bloomfilter (a)"),
+        ("DROP BLOOMFILTER INDEX ON TABLE {t} FOR COLUMNS (id)", "ALTER TABLE t DROP INDEX name"),
+        ("ANALYZE TABLE {t} COMPUTE DELTA STATISTICS", "CREATE INDEX name USING zonemap (a)"),
+        ("CALL lance.system.rewrite_data_files(table => 't')", "write CALL system.optimize(table => 't')"),
+        ("CALL lance.system.expire_snapshots('t', TIMESTAMP '2026-01-01')", "write CALL system.vacuum(table => 't'"),
+        ("CALL lance.system.Rollback_To_Snapshot('t', 1)", "write CALL system.restore(table => 't', version => n)"),
+        ("CALL lance.system.nothing()", "SHOW PROCEDURES IN lance.system lists those that are there"),
     ],
 )
 def test_statements_of_other_formats_say_what_to_write(spark: SparkSession, statement: str, instead: str) -> None:
@@ -240,6 +271,20 @@ def test_statements_of_other_formats_say_what_to_write(spark: SparkSession, stat
         spark.sql(statement.format(t="lance.st_others.t"))
     assert raised.value.getCondition() in {"LANCE_INVALID_INPUT", "LANCE_UNSUPPORTED_FEATURE"}
     assert spark.sql("SHOW TABLES IN lance.st_others").count() == 1
+
+
+def test_procedures_that_hints_name_are_there() -> None:
+    source = Path(lance_spark.__file__).parent / "spark" / "jvm" / "io" / "lancespark"
+    texts = [(source / name).read_text() for name in ("catalog/ForeignProcedures.java", "sql/LanceHints.java")]
+    named = set(re.findall(r"system\.(\w+)\(", "".join(texts)))
+    assert named >= {"optimize", "vacuum", "restore", "update_tag", "sync_identity"}
+    assert named <= {procedure.name for module in _MODULES for procedure in module.PROCEDURES}
+
+
+def test_calls_of_other_catalogs_are_not_touched(spark: SparkSession) -> None:
+    with pytest.raises(AnalysisException) as raised:
+        spark.sql("CALL spark_catalog.system.rewrite_data_files(table => 't')")
+    assert not str(raised.value.getCondition()).startswith("LANCE_")
 
 
 def test_what_is_to_be_written_instead_does_it(spark: SparkSession, table: str) -> None:

@@ -63,10 +63,10 @@ def test_save_replaces_what_parquet_replaces(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("option", ["static", "Dynamic"])
+@pytest.mark.parametrize("option", ["static", None])
 @pytest.mark.parametrize("is_partitioned", [False, True])
 def test_save_as_table_replaces_the_table_as_parquet_does(
-    spark: SparkSession, session_mode: str, option: str, is_partitioned: bool
+    spark: SparkSession, session_mode: str, option: str | None, is_partitioned: bool
 ) -> None:
     for kind, name in (("parquet", "default.replaced"), ("lance", "lance.replaced")):
         by = ["k"] if is_partitioned else []
@@ -74,6 +74,20 @@ def test_save_as_table_replaces_the_table_as_parquet_does(
         overwrite(frame(spark, NEW).write, kind, option).partitionBy(*by).saveAsTable(name)
         assert rows(spark.table(name)) == NEW, kind
         spark.sql(f"DROP TABLE {name}")
+
+
+@pytest.mark.parametrize("before", [[], ["k"]])
+def test_save_as_table_refuses_to_replace_partitions(spark: SparkSession, before: list[str]) -> None:
+    """The option has no effect on a statement that replaces the table, so it is refused."""
+    frame(spark, OLD).write.option(OPTION, "dynamic").partitionBy(*before).saveAsTable("lance.replaced")
+    for writer in (
+        overwrite(frame(spark, NEW).write, "lance", "Dynamic").partitionBy("k"),
+        overwrite(frame(spark, NEW).write, "lance", "dynamic"),
+    ):
+        with pytest.raises(PySparkException, match="saveAsTable and REPLACE TABLE replace the table itself"):
+            writer.saveAsTable("lance.replaced")
+        assert rows(spark.table("lance.replaced")) == OLD
+    spark.sql("DROP TABLE lance.replaced PURGE")
 
 
 def test_save_without_partition_by_keeps_the_other_partitions(spark: SparkSession, tmp_path: Path) -> None:

@@ -45,6 +45,20 @@ def test_merge_schema(spark: SparkSession, uri: str) -> None:
     assert spark.read.format("lance").load(uri).where("more = 1.5").count() == 2
 
 
+def test_merge_schema_of_an_overwrite_that_replaces_the_columns_is_refused(spark: SparkSession, uri: str) -> None:
+    new = spark.range(1).selectExpr("id AS other").write.format("lance").option("mergeSchema", "true")
+    new.save(uri)
+    spark.range(3).writeTo("lance.merged").createOrReplace()
+    for write in (lambda: new.mode("overwrite").save(uri), lambda: new.mode("overwrite").saveAsTable("lance.merged")):
+        with pytest.raises(
+            AnalysisException, match="option mergeSchema has no effect on an overwrite that replaces the"
+        ):
+            write()
+    assert lance.dataset(uri).version == 1
+    assert spark.table("lance.merged").columns == ["id"]
+    spark.sql("DROP TABLE lance.merged PURGE")
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("partitioning", ["", "PARTITIONED BY (bucket(2, id))"])
 def test_merge_schema_takes_names_in_any_case(spark: SparkSession, root: str, partitioning: str) -> None:

@@ -25,7 +25,6 @@ from lance_spark.partitioned.dataset import find_partitioned_table
 from lance_spark.partitioned.table import PartitionedTable
 from lance_spark.schema.arrow import to_arrow_schema
 from lance_spark.spark.column_names import quoted_name
-from lance_spark.spark.connector.catalog.partition_by import partition_fields
 from lance_spark.spark.connector.catalog.resolve import (
     ResolvedTable,
     TableName,
@@ -38,7 +37,7 @@ from lance_spark.spark.connector.catalog.resolve import (
     open_namespace,
     requested_place,
 )
-from lance_spark.spark.connector.catalog.staged import NewPartitionedTable, StagedTable
+from lance_spark.spark.connector.catalog.staged import StagedTable, stage_partitioned
 from lance_spark.spark.connector.catalog.table import (
     EVOLVES,
     READS,
@@ -344,12 +343,14 @@ def _stage_partitioned(
     )
     if changes_kind and not request.partitioning:
         return _stage_elsewhere(staged, table)
-    made = NewPartitionedTable(
-        staged, partition_fields(request.partitioning), table.storage_options(), request.options, request.like_schema()
+    return stage_partitioned(
+        staged,
+        None if changes_kind else place,
+        None if changes_kind else whole,
+        table.storage_options(),
+        request.options,
+        request.like_schema(),
     )
-    if changes_kind or place is None or whole is None:
-        return made.stage(None if changes_kind else place)
-    return made.stage_over(place, whole)
 
 
 def _stage_elsewhere(staged: Staged, table: TableName) -> TableHandle:

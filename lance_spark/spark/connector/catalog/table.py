@@ -58,7 +58,7 @@ _ALL_COLUMNS = ColumnOptions()
 _DESCRIBED, _BINARY = ColumnOptions(blob_handling=DESCRIPTIONS), ColumnOptions(blob_handling=BINARY)
 _COMMENTS = {
     ROW_ID: "identity of the row; stays if the table has stable row ids",
-    ROW_ADDRESS: "place of the row: fragment id << 32 | offset",
+    ROW_ADDRESS: "address of the row: fragment id and row offset in 64 bits",
     "_fragid": "fragment that holds the row",
     CREATED_AT: "version that inserted the row; 1 if the table has no stable row ids",
     LAST_UPDATED_AT: "version that last changed the row; 1 if the table has no stable row ids",

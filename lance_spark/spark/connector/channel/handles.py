@@ -84,11 +84,11 @@ class Staged:
         columns: of the statement; rows may have other columns.
         properties: the statement's TBLPROPERTIES.
         identifier: its name in the catalog, None for a path.
-        declared: whether the name, or the directory of a partitioned table, was reserved for it.
+        declared: whether the name was reserved for it.
         location: of a table that gets its name at commit, relative to the catalog's root.
         replaces: URI of the table that has the name until then, if a plain table replaces a partitioned one or the
             reverse.
-        partitioning: the PARTITIONED BY clause, if a partitioned table is replaced.
+        partitioning: the PARTITIONED BY clause.
         constraints: of the new table.
     """
 

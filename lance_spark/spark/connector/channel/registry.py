@@ -29,6 +29,7 @@ _MODULES = (
     "catalog.ddl",
     "catalog.make_table",
     "catalog.metadata",
+    "catalog.missing_tables",
     "catalog.partitions",
     "catalog.table",
     "channel.readiness",

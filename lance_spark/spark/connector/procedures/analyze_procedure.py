@@ -111,7 +111,7 @@ PROCEDURES = (
     Procedure(
         "analyze",
         "Computes statistics of columns, as a job over the cluster, and keeps them for Spark's cost-based optimizer.",
-        (TABLE, Parameter("columns", TEXTS, "names of columns; all whose types have statistics")),
+        (TABLE, Parameter("columns", TEXTS, "names of columns; all whose types have statistics if it is left out")),
         _analyze,
         finish=_commit,
         changes_table=True,

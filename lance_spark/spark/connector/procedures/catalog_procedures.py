@@ -112,18 +112,26 @@ PROCEDURES = (
     Procedure(
         "dropped_tables",
         "Tables that were dropped without PURGE, whose files are still there.",
-        (Parameter("namespace", TEXT, "only tables that were in this namespace"),),
+        (Parameter("namespace", TEXT, "only tables that were in this namespace; those of all if it is left out"),),
         _dropped_tables,
     ),
     Procedure(
         "purge",
         "Deletes the files of dropped tables.",
         (
-            Parameter("table", TEXT, "the name that the table had"),
-            Parameter("location", TEXT, "where its files are, as dropped_tables shows it"),
-            Parameter("days", NUMBER, "only tables that were dropped this many days ago or earlier"),
-            Parameter("dry_run", FLAG, "only shows what would be deleted"),
-            Parameter("expired", FLAG, "only tables that are kept no longer, as dropped_tables shows by kept_until"),
+            Parameter("table", TEXT, "the name that the table had; any if it is left out"),
+            Parameter("location", TEXT, "where its files are, as dropped_tables shows it; anywhere if it is left out"),
+            Parameter(
+                "days",
+                NUMBER,
+                "only tables that were dropped this many days ago or earlier; at any time if it is left out",
+            ),
+            Parameter("dry_run", FLAG, "only shows what would be deleted; false if it is left out"),
+            Parameter(
+                "expired",
+                FLAG,
+                "only tables that are kept no longer, as dropped_tables shows by kept_until; false if it is left out",
+            ),
         ),
         _purge,
     ),

@@ -215,8 +215,12 @@ PROCEDURES = (
         (
             TABLE,
             INDEX_NAME,
-            Parameter("num_indices_to_merge", WHOLE, "the number of newest segments that are merged with them; 1"),
-            Parameter("retrain", FLAG, "builds the index again"),
+            Parameter(
+                "num_indices_to_merge",
+                WHOLE,
+                "the number of newest segments that are merged with them; 1 if it is left out",
+            ),
+            Parameter("retrain", FLAG, "builds the index again; false if it is left out"),
         ),
         _optimize,
         finish=_commit_optimized,

@@ -256,8 +256,12 @@ PROCEDURES = (
             INDEX_NAME,
             Parameter("kind", TEXT, "such as btree, bitmap, zonemap, fts or ivf_pq", required=True),
             Parameter("columns", TEXTS, "the column, as an array of one name", required=True),
-            Parameter("options", TEXTS, "name=value each, lists as JSON: parameters of the kind, and num_segments"),
-            Parameter("if_not_exists", FLAG, "leaves an index of this name as it is"),
+            Parameter(
+                "options",
+                TEXTS,
+                "name=value each, lists as JSON: parameters of the kind, and num_segments; none if it is left out",
+            ),
+            Parameter("if_not_exists", FLAG, "leaves an index of this name as it is; false if it is left out"),
         ),
         _create,
         finish=_commit_created,
@@ -266,7 +270,11 @@ PROCEDURES = (
     Procedure(
         "drop_index",
         "Removes an index; a clean-up removes its files.",
-        (TABLE, INDEX_NAME, Parameter("if_exists", FLAG, "no error if there is no such index")),
+        (
+            TABLE,
+            INDEX_NAME,
+            Parameter("if_exists", FLAG, "no error if there is no such index; false if it is left out"),
+        ),
         _drop,
         changes_table=True,
     ),
@@ -277,10 +285,16 @@ PROCEDURES = (
         (
             TABLE,
             INDEX_NAME,
-            Parameter("k", WHOLE, "the number of nearest rows; 10"),
-            Parameter("num_queries", WHOLE, "the number of rows that are asked about; 100"),
-            Parameter("nprobes", WHOLE, "the number of partitions that are searched"),
-            Parameter("refine_factor", WHOLE, "candidates for each row that are compared exactly"),
+            Parameter("k", WHOLE, "the number of nearest rows; 10 if it is left out"),
+            Parameter("num_queries", WHOLE, "the number of rows that are asked about; 100 if it is left out"),
+            Parameter(
+                "nprobes", WHOLE, "the number of partitions that are searched; that of a search if it is left out"
+            ),
+            Parameter(
+                "refine_factor",
+                WHOLE,
+                "candidates for each row that are compared exactly; what suits the index if it is left out",
+            ),
         ),
         _recall,
     ),

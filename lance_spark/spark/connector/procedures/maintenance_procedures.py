@@ -57,17 +57,34 @@ _CLEANED = row_type(
     bytes_removed=LongType(),
     dry_run=BooleanType(),
 )
+_MESSAGE = Parameter("commit_message", TEXT, "kept with the version; none if it is left out")
 _COMPACTION = (
     TABLE,
-    Parameter("target_rows_per_fragment", WHOLE, "fragments with fewer rows are joined"),
-    Parameter("max_bytes_per_file", WHOLE, "begins a new fragment earlier"),
-    Parameter("materialize_deletions", FLAG, "whether large fragments are rewritten to shed deleted rows"),
-    Parameter("materialize_deletions_threshold", NUMBER, "which part of the rows has to be deleted for that"),
-    Parameter("batch_size", WHOLE, "rows that are read at a time"),
-    Parameter("commit_message", TEXT, "kept with the version"),
-    Parameter("where", TEXT, "only partitions that may hold rows for which this is true; of partitioned tables"),
-    Parameter("defer_index_remap", FLAG, "records where rows moved; OPTIMIZE INDEX brings indexes up to date"),
-    Parameter("dry_run", FLAG, "rewrites nothing, only reports what it would rewrite"),
+    Parameter("target_rows_per_fragment", WHOLE, "fragments with fewer rows are joined; 1048576 if it is left out"),
+    Parameter("max_bytes_per_file", WHOLE, "begins a new fragment earlier; 90 GiB if it is left out"),
+    Parameter(
+        "materialize_deletions",
+        FLAG,
+        "whether large fragments are rewritten to shed deleted rows; true if it is left out",
+    ),
+    Parameter(
+        "materialize_deletions_threshold",
+        NUMBER,
+        "which part of the rows has to be deleted for that; 0.1 if it is left out",
+    ),
+    Parameter("batch_size", WHOLE, "rows that are read at a time; 8192 if it is left out"),
+    _MESSAGE,
+    Parameter(
+        "where",
+        TEXT,
+        "only partitions that may hold rows for which this is true, of partitioned tables; all if it is left out",
+    ),
+    Parameter(
+        "defer_index_remap",
+        FLAG,
+        "records where rows moved, and OPTIMIZE INDEX brings indexes up to date; false if it is left out",
+    ),
+    Parameter("dry_run", FLAG, "rewrites nothing, only reports what it would rewrite; false if it is left out"),
 )
 
 
@@ -185,13 +202,14 @@ def _upgraded(job: UpgradeJob, results: Sequence[bytes]) -> LocalRows:
     return LocalRows.of(_UPGRADED, [(job.commit(results), job.file_version.value, len(results))])
 
 
-_DRY_RUN = Parameter("dry_run", FLAG, "removes nothing, only reports what it would remove")
+_DRY_RUN = Parameter("dry_run", FLAG, "removes nothing, only reports what it would remove; false if it is left out")
 
 PROCEDURES = (
     *(
         Procedure(
             name,
-            "Joins small fragments and sheds deleted rows, as a job over the cluster.",
+            "Joins small fragments and sheds deleted rows, as a job over the cluster; what is left out is as the "
+            "table's properties lance.compaction.* say.",
             _COMPACTION,
             _optimize,
             finish=_commit_optimized,
@@ -204,12 +222,24 @@ PROCEDURES = (
         "Removes old versions, and the files that no version needs any more.",
         (
             TABLE,
-            Parameter("before_version", WHOLE, "removes versions before this one"),
-            Parameter("before_timestamp_millis", WHOLE, "removes versions from before this moment"),
-            Parameter("days", NUMBER, "removes older versions; 14 by default"),
-            Parameter("keep_versions", WHOLE, "keeps this many of the newest versions"),
-            Parameter("delete_unverified", FLAG, "removes files that no version ever named whatever their age"),
-            Parameter("error_if_tagged_old_versions", FLAG, "refuses if tagged versions would be removed; true"),
+            Parameter("before_version", WHOLE, "removes versions before this one; by their age if it is left out"),
+            Parameter(
+                "before_timestamp_millis", WHOLE, "removes versions from before this moment; by days if it is left out"
+            ),
+            Parameter("days", NUMBER, "removes older versions; 14 if it is left out and nothing else chooses versions"),
+            Parameter(
+                "keep_versions", WHOLE, "keeps this many of the newest versions; the newest one if it is left out"
+            ),
+            Parameter(
+                "delete_unverified",
+                FLAG,
+                "removes files that no version ever named whatever their age; after 7 days if it is left out",
+            ),
+            Parameter(
+                "error_if_tagged_old_versions",
+                FLAG,
+                "refuses if tagged versions would be removed; true if it is left out",
+            ),
             _DRY_RUN,
         ),
         _vacuum,
@@ -227,7 +257,7 @@ PROCEDURES = (
         (
             TABLE,
             Parameter("version", TEXT, "the file version: 2.0, 2.1 or 2.2", required=True),
-            Parameter("commit_message", TEXT, "kept with the version"),
+            _MESSAGE,
         ),
         _upgrade,
         finish=_commit_upgrade,

@@ -41,12 +41,12 @@ def _release(call: Invocation) -> LocalRows:
 
 PROCEDURES = (
     Procedure(
-        "streams", "the streaming queries that have written to a table, with their last epoch", (TABLE,), _streams
+        "streams", "The streaming queries that have written to a table, with their last epoch.", (TABLE,), _streams
     ),
     Procedure(
         "release_stream",
-        "forget a streaming query: epochs that it offers again are written again, and versions that it holds by "
-        "holdVersions can be cleaned up",
+        "Forgets a streaming query: epochs that it offers again are written again, and versions that it holds by "
+        "holdVersions can be cleaned up.",
         (TABLE, _QUERY),
         _release,
     ),

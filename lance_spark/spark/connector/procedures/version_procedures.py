@@ -58,12 +58,12 @@ HISTORY = row_type(
 _AT = (
     Parameter("version", WHOLE, "a version; the newest one if it is left out"),
     Parameter("from_branch", TEXT, "the branch that has the version; the table's own one if it is left out"),
-    Parameter("from_tag", TEXT, "a tag instead of a version"),
+    Parameter("from_tag", TEXT, "a tag instead of a version; none if it is left out"),
 )
 _TAG_NAME = Parameter("tag", TEXT, "name of the tag", required=True)
 _BRANCH_NAME = Parameter("branch", TEXT, "name of the branch", required=True)
-_IF_NOT_EXISTS = Parameter("if_not_exists", FLAG, "do nothing if there is one")
-_IF_EXISTS = Parameter("if_exists", FLAG, "do nothing if there is none")
+_IF_NOT_EXISTS = Parameter("if_not_exists", FLAG, "does nothing if there is one; false if it is left out")
+_IF_EXISTS = Parameter("if_exists", FLAG, "does nothing if there is none; false if it is left out")
 
 
 def history_rows(table: AnyDataset, limit: int | None = None) -> list[tuple[object, ...]]:
@@ -188,7 +188,7 @@ PROCEDURES = (
     Procedure(
         "history",
         "The versions of a branch, newest first.",
-        (TABLE, Parameter("limit", WHOLE, "at most this many versions")),
+        (TABLE, Parameter("limit", WHOLE, "at most this many versions; all if it is left out")),
         _history,
     ),
     Procedure(
@@ -196,8 +196,8 @@ PROCEDURES = (
         "Makes a new version with the content of an old one.",
         (
             TABLE,
-            Parameter("version", WHOLE, "the version to restore"),
-            Parameter("tag", TEXT, "the tag of the version to restore"),
+            Parameter("version", WHOLE, "the version to restore; that of the tag if it is left out"),
+            Parameter("tag", TEXT, "the tag of the version to restore; left out if there is a version"),
         ),
         _restore,
         changes_table=True,
@@ -222,7 +222,12 @@ PROCEDURES = (
     Procedure(
         "drop_branch",
         "Removes a branch with its versions.",
-        (TABLE, _BRANCH_NAME, _IF_EXISTS, Parameter("force", FLAG, "remove one that was half made, too")),
+        (
+            TABLE,
+            _BRANCH_NAME,
+            _IF_EXISTS,
+            Parameter("force", FLAG, "removes one that was half made, too; false if it is left out"),
+        ),
         _drop_branch,
         changes_table=True,
     ),

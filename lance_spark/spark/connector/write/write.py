@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from pyspark.sql.types import StructType
 
-from lance_spark.errors import EpochCommittedError, UnsupportedFeatureError
+from lance_spark.errors import EpochCommittedError, InvalidInputError, UnsupportedFeatureError
 from lance_spark.expr.nodes import Expr, conjunction
 from lance_spark.spark.column_names import check_distinct
 from lance_spark.spark.compat import SPARK, SPARK_NAME
@@ -136,7 +136,7 @@ def plan(request: WriteRequest, call: Call) -> Reply:
     request = replace(request, options=call.session.with_transaction(request.options))
     request.write_options().log_without_effect()
     _refuse_unknown_overwrite(request)
-    _log_replaced_table(request)
+    _refuse_replaced_table(request)
     job, table = _job(request), table_of(request.handle)
     job = replace(job, blobs=blob_inputs(call.session, request.sources))
     layout = table.layout(job, request.write_options())
@@ -202,9 +202,16 @@ def _job(request: WriteRequest) -> WriteJob:
     return table.plan_write(request.columns, mode, options, replaced)
 
 
-def _log_replaced_table(request: WriteRequest) -> None:
-    if request.handle.staged is not None and request.write_options().partition_overwrite_mode == DYNAMIC:
-        _log.warning("option partitionOverwriteMode has no effect: the statement replaces the table itself")
+def _refuse_replaced_table(request: WriteRequest) -> None:
+    """Refuses to replace partitions where the statement replaces the table itself."""
+    handle = request.handle
+    replaces = handle.staged is not None and (handle.version is not None or handle.staged.replaces is not None)
+    if replaces and request.write_options().partition_overwrite_mode == DYNAMIC:
+        raise InvalidInputError(
+            "option partitionOverwriteMode is dynamic, but saveAsTable and REPLACE TABLE replace the table itself; "
+            "leave it out, or write INSERT OVERWRITE, df.write.insertInto('t', overwrite=True) or "
+            "df.writeTo('t').overwritePartitions()"
+        )
 
 
 def _refuse_unknown_overwrite(request: WriteRequest) -> None:

@@ -10,9 +10,12 @@ import lance
 from pyspark.sql import DataFrame, SparkSession
 
 from lance_spark.spark.options import catalog as catalog_options
+from lance_spark.spark.options import foreign_names, property_names
 from lance_spark.spark.options import names as known
-from lance_spark.spark.options import property_names
 from lance_spark.spark.types.column_properties import SUFFIXES
+
+_REFUSED = {"startingversion", "readchangefeed", "ignoredeletes", "replacewhere", "overwriteschema", "snapshot-id"}
+"""Some of the options of streams and of other formats; `tests/spark/test_options.py` has all of them."""
 
 KNOWN: Mapping[str, frozenset[str]] = {
     "read": frozenset(known.READ),
@@ -20,7 +23,7 @@ KNOWN: Mapping[str, frozenset[str]] = {
     "catalog": frozenset(catalog_options.CATALOG),
     "property": property_names.TABLE_OPTIONS | property_names.OF_ONE_WRITE | property_names._OTHERS,
     "column": frozenset(SUFFIXES),
-    "refused": frozenset(known.OF_JVM_CONNECTOR) | known.OF_STREAMS,
+    "refused": frozenset(foreign_names.OF_JVM_CONNECTOR) | _REFUSED,
 }
 
 

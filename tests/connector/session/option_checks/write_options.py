@@ -101,13 +101,8 @@ def _large_types(tables: Tables, name: str) -> None:
     tables.save(f"SELECT {NESTED}", **{name: "true"})
     assert types_of(tables.path) == LARGE_TYPES
     assert tables.spark.read.format("lance").load(tables.path).first() == row
-    if tables.by:
-        rows = tables.spark.sql(f"SELECT {NESTED}").write.option(name, "true").partitionBy("k")
-        with pytest.raises(AnalysisException, match="made before Spark hands over the options"):
-            rows.saveAsTable(tables.new)
-        assert not tables.spark.catalog.tableExists(tables.new)
-        return
-    tables.spark.sql(f"SELECT {NESTED}").write.option(name, "true").saveAsTable(tables.new)
+    rows = tables.spark.sql(f"SELECT {NESTED}").write.option(name, "true")
+    (rows.partitionBy("k") if tables.by else rows).saveAsTable(tables.new)
     assert types_of(location(tables.spark, tables.new)) == LARGE_TYPES
 
 

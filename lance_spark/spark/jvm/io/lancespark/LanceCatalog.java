@@ -2,6 +2,7 @@ package io.lancespark;
 
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
+import io.lancespark.catalog.ForeignProcedures;
 import io.lancespark.catalog.LanceConstraints;
 import io.lancespark.catalog.LancePartitionedTable;
 import io.lancespark.catalog.LanceProcedure;
@@ -14,6 +15,7 @@ import io.lancespark.compat.Capabilities;
 import io.lancespark.compat.SessionConf;
 import io.lancespark.compat.ChangesRange;
 import io.lancespark.compat.PathWrites;
+import io.lancespark.compat.RelationLookups;
 import io.lancespark.compat.SparkCatalog;
 import io.lancespark.compat.SparkChangelog;
 import io.lancespark.functions.LanceFunctions;
@@ -151,7 +153,7 @@ public class LanceCatalog implements SparkCatalog, SearchCatalog {
     }
     Table table = tables.load(identifier, state, options);
     if (table == null) {
-      throw new NoSuchTableException(identifier);
+      throw missing(identifier, state);
     }
     if (evolving == null || !(table instanceof LanceTable result)) {
       return table;
@@ -160,6 +162,19 @@ public class LanceCatalog implements SparkCatalog, SearchCatalog {
       undecided.add(identifier);
     }
     return result.inEpoch(this, identifier);
+  }
+
+  /** The error for a table that does not exist: Spark's own, except where that would mislead. */
+  private NoSuchTableException missing(Identifier identifier, State state) {
+    if (RelationLookups.isRunning()) {
+      tables.checkMissing(identifier, state);
+      // Spark goes on with lance.t as a file format and a path, but for the target of an INSERT.
+      boolean isTakenForPath = name.equals(LanceIdentifier.SOURCE) && !state.privileges().equals(List.of("INSERT"));
+      if (isTakenForPath && identifier.namespace().length == 0) {
+        throw LanceException.tableNotFound(name, identifier.name());
+      }
+    }
+    return new NoSuchTableException(identifier);
   }
 
   @Override
@@ -411,7 +426,7 @@ public class LanceCatalog implements SparkCatalog, SearchCatalog {
     boolean isOurs = namespace.length == 1 && namespace[0].equalsIgnoreCase(LanceProcedure.NAMESPACE);
     UnboundProcedure result = isOurs ? LanceProcedure.find(tables, identifier.name().toLowerCase(Locale.ROOT)) : null;
     if (result == null) {
-      throw new IllegalArgumentException("there is no procedure " + identifier);
+      throw LanceException.invalid(ForeignProcedures.missing(name, identifier.name()));
     }
     return result;
   }

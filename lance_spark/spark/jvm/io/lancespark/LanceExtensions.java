@@ -1,6 +1,7 @@
 package io.lancespark;
 
 import io.lancespark.compat.Catalyst;
+import io.lancespark.compat.analysis.LanceDescribeFunction;
 import io.lancespark.compat.analysis.LanceGeneratedColumns;
 import io.lancespark.compat.analysis.LanceInsertTargets;
 import io.lancespark.compat.analysis.LanceJsonLengths;
@@ -50,6 +51,7 @@ public final class LanceExtensions extends AbstractFunction1<SparkSessionExtensi
     extensions.injectParser(LanceParser::new);
     extensions.injectHintResolutionRule(Catalyst.ruleOf(LanceMergeTargets::new));
     extensions.injectHintResolutionRule(Catalyst.ruleOf(LanceJsonLengths::new));
+    extensions.injectHintResolutionRule(Catalyst.ruleOf(LanceDescribeFunction::new));
     extensions.injectResolutionRule(Catalyst.rule(LanceStreamTexts::new));
     extensions.injectResolutionRule(Catalyst.rule(LanceInsertTargets::new));
     extensions.injectPostHocResolutionRule(Catalyst.rule(LanceTextSearches::new));

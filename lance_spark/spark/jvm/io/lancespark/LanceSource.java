@@ -21,7 +21,7 @@ public final class LanceSource implements SupportsCatalogOptions, DataSourceRegi
 
   @Override
   public String shortName() {
-    return "lance";
+    return LanceIdentifier.SOURCE;
   }
 
   @Override

@@ -29,6 +29,8 @@ public final class LanceProcedure implements UnboundProcedure, BoundProcedure {
   /** The namespace of all procedures. */
   public static final String NAMESPACE = "system";
 
+  private static List<String> names;
+
   private final TableRequests tables;
   private final String name;
   private final String description;
@@ -51,9 +53,13 @@ public final class LanceProcedure implements UnboundProcedure, BoundProcedure {
     return described.get("found").asBoolean() ? new LanceProcedure(tables, name, described) : null;
   }
 
-  public static List<String> names() {
-    List<String> names = new ArrayList<>();
-    describe("").get("names").forEach(name -> names.add(name.asText()));
+  /** The names of all procedures, which are asked for once. */
+  public static synchronized List<String> names() {
+    if (names == null) {
+      List<String> described = new ArrayList<>();
+      describe("").get("names").forEach(name -> described.add(name.asText()));
+      names = List.copyOf(described);
+    }
     return names;
   }
 

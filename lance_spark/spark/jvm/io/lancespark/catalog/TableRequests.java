@@ -67,6 +67,15 @@ public final class TableRequests {
     return metadata.get("found").asBoolean() ? new LanceMetadataTable(metadata) : null;
   }
 
+  /**
+   * Passes if Spark's own error fits a relation whose table does not exist.
+   *
+   * @throws io.lancespark.python.LanceException (unchecked) for a path, and for the metadata table of another format
+   */
+  public void checkMissing(Identifier identifier, SparkCatalog.State state) {
+    PythonChannel.call("table.check_missing", loadRequest(identifier, state, Map.of()));
+  }
+
   /** Refreshes what Spark has cached of a table, whatever name a cached plan has for it. */
   public void refresh(Identifier identifier) {
     if (!LanceCachedPlans.isEmpty() && load(identifier, SparkCatalog.State.NEWEST, Map.of()) instanceof LanceTable table) {

@@ -40,6 +40,9 @@ public final class LanceFunctions {
   /** Spark joins only on functions of one column, so the width is part of the name. */
   private static final Pattern TRUNCATE = Pattern.compile("truncate_([1-9][0-9]{0,9})");
 
+  private static final String TRUNCATED =
+      " - the first characters of a text, or a number rounded toward zero to a multiple of the width";
+
   /** Functions that are not partition transforms; sessions have them too. */
   public static final List<NamedFunction> OF_VALUES =
       Stream.of(
@@ -58,14 +61,26 @@ public final class LanceFunctions {
   private static Map<String, NamedFunction> all() {
     Map<String, NamedFunction> all = new LinkedHashMap<>();
     List<NamedFunction> transforms = new ArrayList<>();
-    transforms.add(transform("bucket", LanceFunctions::bucket));
-    transforms.add(transform("multi_bucket", LanceFunctions::multiBucket));
-    transforms.add(transform("truncate", types -> truncate(types, -1)));
+    transforms.add(transform("bucket", "(n, column) - one of n buckets, by a hash of the value", LanceFunctions::bucket));
+    transforms.add(
+        transform(
+            "multi_bucket",
+            "(n, column, column, ...) - one of n buckets, by a hash of several values; nulls are left out",
+            LanceFunctions::multiBucket));
+    transforms.add(transform("truncate", "(width, column)" + TRUNCATED, types -> truncate(types, -1)));
     for (Period period : Period.values()) {
       String plural = period.plural();
       String singular = period.singular();
-      transforms.add(transform(plural, types -> new PeriodSinceEpoch(period, only(plural, types, period))));
-      transforms.add(transform(singular, types -> new DatePart(period, only(singular, types, period))));
+      transforms.add(
+          transform(
+              plural,
+              "(column) - complete " + plural + " since 1970",
+              types -> new PeriodSinceEpoch(period, only(plural, types, period))));
+      transforms.add(
+          transform(
+              singular,
+              "(column) - the " + singular + " of a date or time",
+              types -> new DatePart(period, only(singular, types, period))));
     }
     Stream.concat(transforms.stream(), OF_VALUES.stream()).forEach(function -> all.put(function.name(), function));
     return all;
@@ -81,13 +96,13 @@ public final class LanceFunctions {
     Matcher truncate = TRUNCATE.matcher(lower);
     if (truncate.matches() && Long.parseLong(truncate.group(1)) <= Integer.MAX_VALUE) {
       int width = Integer.parseInt(truncate.group(1));
-      return transform(lower, types -> truncate(types, width));
+      return transform(lower, "(column)" + TRUNCATED, types -> truncate(types, width));
     }
     return ALL.get(lower);
   }
 
-  private static NamedFunction transform(String name, NamedFunction.Binding binding) {
-    return new NamedFunction(name, null, " is a partition transform of the Lance partitioning specification", null, binding);
+  private static NamedFunction transform(String name, String meaning, NamedFunction.Binding binding) {
+    return new NamedFunction(name, null, meaning, null, binding);
   }
 
   private static BoundFunction bucket(DataType[] types) {

@@ -40,6 +40,14 @@ public final class LanceException extends SparkError {
     return sneaky(new LanceException("InvalidInputError", INVALID, INVALID_STATE, text));
   }
 
+  /** Spark's condition for a table that a catalog does not have, unchecked. */
+  public static RuntimeException tableNotFound(String catalog, String name) {
+    String text =
+        "the table or view " + catalog + "." + name + " cannot be found; SHOW TABLES IN " + catalog
+            + " lists those that are there";
+    return sneaky(new LanceException("NotFoundError", "TABLE_OR_VIEW_NOT_FOUND", "42P01", text));
+  }
+
   /** The same for tasks. */
   public static RuntimeException invalidInTask(String text) {
     return sneaky(inTask(INVALID, INVALID_STATE, text));

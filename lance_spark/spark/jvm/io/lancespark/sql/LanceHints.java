@@ -12,6 +12,8 @@ final class LanceHints {
       "write OPTIMIZE t, or OPTIMIZE t WITH (name = value, ...), with names such as target_rows_per_fragment";
   private static final String VACUUM =
       "write VACUUM t, or VACUUM t WITH (name = value, ...), with names such as days, keep_versions and dry_run";
+  private static final String PARTITIONS =
+      "the partitions of a Lance table come and go with their rows, so there are none to find: leave the statement out";
   private static final String RESTORE = "write RESTORE t TO VERSION n or RESTORE t TO TAG name";
 
   private LanceHints() {}
@@ -36,6 +38,37 @@ final class LanceHints {
           + "rows: CREATE TABLE lance.db.t AS SELECT * FROM parquet.`path`";
     } else if (tokens.take("REORG", "TABLE")) {
       return table.getAsBoolean() ? "there is no REORG TABLE; OPTIMIZE t rewrites files with deleted rows" : null;
+    } else if (tokens.take("DESCRIBE", "DETAIL") || tokens.take("DESC", "DETAIL")) {
+      return table.getAsBoolean()
+          ? "there is no DESCRIBE DETAIL; DESCRIBE EXTENDED t shows location, size and properties, DESCRIBE HISTORY t the "
+              + "versions, and SELECT * FROM t.files or t.fragments the files"
+          : null;
+    } else if (tokens.take("FSCK", "REPAIR", "TABLE")) {
+      return table.getAsBoolean()
+          ? "there is no FSCK REPAIR TABLE; python -m lance_spark verify finds what is damaged, and RESTORE t TO VERSION n "
+              + "goes back to a version that is not"
+          : null;
+    } else if (tokens.take("MSCK", "REPAIR", "TABLE") || tokens.take("MSCK", "TABLE")) {
+      return table.getAsBoolean() ? PARTITIONS : null;
+    } else if (tokens.take("GENERATE")) {
+      return tokens.seek("FOR", "TABLE") && table.getAsBoolean()
+          ? "there is no GENERATE: other engines read Lance tables by a Lance library, not by lists of Parquet files"
+          : null;
+    } else if (tokens.take("COPY", "INTO")) {
+      return table.getAsBoolean() ? "there is no COPY INTO; write INSERT INTO t SELECT * FROM parquet.`path`" : null;
+    } else if (tokens.take("ANALYZE", "TABLE")) {
+      return table.getAsBoolean() && tokens.seek("DELTA", "STATISTICS")
+          ? "write ANALYZE TABLE t COMPUTE STATISTICS FOR COLUMNS a, b; for what filters skip, ALTER TABLE t CREATE INDEX "
+              + "name USING zonemap (a)"
+          : null;
+    } else if (tokens.take("CREATE", "BLOOMFILTER", "INDEX") || tokens.take("DROP", "BLOOMFILTER", "INDEX")) {
+      tokens.take("ON");
+      tokens.take("TABLE");
+      return table.getAsBoolean()
+          ? "write ALTER TABLE t CREATE INDEX name USING bloomfilter (a), or ALTER TABLE t DROP INDEX name"
+          : null;
+    } else if (tokens.take("ALTER", "TABLE")) {
+      return table.getAsBoolean() ? altered(tokens) : null;
     } else if (tokens.take("UNDROP")) {
       tokens.take("TABLE");
       return table.getAsBoolean()
@@ -69,6 +102,33 @@ final class LanceHints {
     return null;
   }
 
+  private static String altered(SqlTokens tokens) {
+    if (tokens.take("WRITE")) {
+      return "a table keeps no order by itself: write INSERT OVERWRITE t SELECT * FROM t ORDER BY a, b, or sort the rows "
+          + "of each INSERT. Which task writes which partition is the property distribution: ALTER TABLE t SET "
+          + "TBLPROPERTIES ('distribution' = 'hash')";
+    } else if (tokens.take("SET", "IDENTIFIER", "FIELDS")) {
+      return "write ALTER TABLE t SET UNENFORCED PRIMARY KEY (a, b), which cannot be changed later";
+    } else if (tokens.take("DROP", "IDENTIFIER", "FIELDS")) {
+      return "the primary key of a table cannot be changed once it is set; nothing enforces it";
+    } else if (tokens.take("DROP", "FEATURE")) {
+      return "a Lance table has no features to drop: leave the statement out";
+    } else if (tokens.take("RECOVER", "PARTITIONS")) {
+      return PARTITIONS;
+    } else if (tokens.take("REPLACE", "TAG") || tokens.take("CREATE", "OR", "REPLACE", "TAG")) {
+      return "write CALL system.update_tag(table => 't', tag => 'name', version => n) for a tag that is there, or ALTER "
+          + "TABLE t CREATE TAG name AS OF VERSION n";
+    } else if (tokens.take("REPLACE", "BRANCH") || tokens.take("CREATE", "OR", "REPLACE", "BRANCH")) {
+      return "write ALTER TABLE t DROP BRANCH IF EXISTS name, then ALTER TABLE t CREATE BRANCH name AS OF VERSION n";
+    } else if (tokens.take("CREATE", "TAG") || tokens.take("CREATE", "BRANCH")) {
+      return tokens.seek("RETAIN") || tokens.seek("WITH", "SNAPSHOT", "RETENTION")
+          ? "a tag or a branch stays until it is dropped: leave RETAIN and WITH SNAPSHOT RETENTION out, and write ALTER "
+              + "TABLE t DROP TAG name, or DROP BRANCH name, when it is no longer needed"
+          : null;
+    }
+    return tokens.seek("SYNC", "IDENTITY") ? "write CALL system.sync_identity(table => 't')" : null;
+  }
+
   private static String optimize(SqlTokens tokens) {
     if (tokens.seek("ZORDER", "BY") || tokens.seek("CLUSTER", "BY") || tokens.seek("SORT", "BY")) {
       return "OPTIMIZE joins small files and keeps the order of their rows. To sort a table by columns, write INSERT "
@@ -76,7 +136,8 @@ final class LanceHints {
           + "t CREATE INDEX name USING zonemap (a)";
     }
     if (tokens.take("WHERE")) {
-      return "OPTIMIZE takes no WHERE: it leaves files alone that are large enough; " + OPTIMIZE;
+      return "write OPTIMIZE t WITH (where = 'day > 7') to choose partitions; without partitions OPTIMIZE takes no WHERE, "
+          + "for it leaves files alone that are large enough";
     }
     return OPTIMIZE;
   }

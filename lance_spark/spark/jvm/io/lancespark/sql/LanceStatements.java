@@ -1,5 +1,6 @@
 package io.lancespark.sql;
 
+import io.lancespark.catalog.ForeignProcedures;
 import io.lancespark.catalog.LanceProcedure;
 import io.lancespark.python.LanceException;
 import java.util.ArrayList;
@@ -17,7 +18,7 @@ import java.util.function.UnaryOperator;
 public final class LanceStatements {
   private static final Set<String> FIRST = Set.of(
       "ANALYZE", "OPTIMIZE", "VACUUM", "RESTORE", "DESCRIBE", "DESC", "ALTER", "SHOW", "CREATE", "DROP", "CONVERT",
-      "REORG", "UNDROP");
+      "REORG", "UNDROP", "CALL", "COPY", "FSCK", "MSCK", "GENERATE");
 
   private final SqlTokens tokens;
   private final UnaryOperator<List<String>> resolve;
@@ -57,7 +58,7 @@ public final class LanceStatements {
     String procedure = procedure();
     if (procedure == null || !tokens.atEnd()) {
       tokens.restart();
-      String hint = LanceHints.of(tokens, this::table);
+      String hint = tokens.take("CALL") ? missingProcedure() : LanceHints.of(tokens, this::table);
       if (hint != null) {
         throw LanceException.invalid(hint);
       }
@@ -93,6 +94,16 @@ public final class LanceStatements {
       return table() ? altered() : null;
     }
     return null;
+  }
+
+  /** What to write instead of a call, if it is of a procedure that the Lance catalog does not have; else null. */
+  private String missingProcedure() {
+    List<String> parts = tokens.identifier();
+    List<String> whole = parts == null || parts.size() < 2 ? null : resolve.apply(parts);
+    boolean isOurs = whole != null && whole.size() == 3 && whole.get(1).equalsIgnoreCase(LanceProcedure.NAMESPACE);
+    return isOurs && !LanceProcedure.names().contains(whole.get(2).toLowerCase(Locale.ROOT))
+        ? ForeignProcedures.missing(whole.get(0), whole.get(2))
+        : null;
   }
 
   private boolean inTable() {

@@ -11,6 +11,9 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
  * <p>The identifier carries the options because Spark does not pass them to the catalog in every call.
  */
 public final class LanceIdentifier implements Identifier {
+  /** The name of the data source. */
+  public static final String SOURCE = "lance";
+
   /** The catalog of paths; not for names. */
   public static final String CATALOG = "lance_path";
 
