@@ -16,10 +16,10 @@ OF_OPTIONS = "spark.sql.redaction.options.regex"
 
 _OF_SPARK = {OF_SETTINGS: "(?i)secret|password|token|access[.]?key|credential", OF_OPTIONS: "(?i)url"}
 
-# Without a backslash, which a file of settings would take for an escape.
+# Spark hides values that match too, so these are no shorter than need be. No backslash, an escape in files of settings.
 _SECRETS = (
     "(?i:(?:access|account|master|sas|service_account)_key|connection_string|(?:client|config|s3_additional)_kwargs|"
-    "proxy_url|storage[.](?:base_[0-9]+[.])?key|headers?[.])"
+    "proxy_url|storage[.](?:base_[0-9]+[.])?key|catalog[.][^.]+[.]headers?[.])"
 )
 
 
