@@ -17,25 +17,23 @@ from numba import types
 from numba.core import config as numba_config
 
 from lance_spark.kernels import pointers
-from lance_spark.kernels.machine_code import PYTHON_FUNCTIONS
 from lance_spark.kernels.memory import FUNCTIONS, memory_module
+from lance_spark.kernels.source import KernelSource
+from lance_spark.kernels.target import PYTHON_FUNCTIONS, Target
 
 if TYPE_CHECKING:
     from llvmlite.binding import ModuleRef
-
-    from lance_spark.kernels.jit import Kernel
-    from lance_spark.kernels.machine_code import Target
 
 _POINTER, _INT, _LONG, _DOUBLE = ir.IntType(8).as_pointer(), ir.IntType(32), ir.IntType(64), ir.DoubleType()
 _VOID = ir.VoidType()
 
 _C_FUNCTIONS = frozenset({"free", "malloc", "memcpy", "memmove", "memset", "sqrt", "sqrtf"})
 
-_dispatchers: dict[Kernel, Any] = {}
+_dispatchers: dict[KernelSource, Any] = {}
 """What numba compiled in this process, for kernels that call it."""
 
 
-def compile_kernel(kernel: Kernel, target: Target) -> bytes:
+def compile_kernel(kernel: KernelSource, target: Target) -> bytes:
     """The object file of a kernel, which defines its entry.
 
     Raises:
@@ -67,7 +65,7 @@ def _declared(module: ModuleRef) -> set[str]:
     return {value.name for value in module.functions if value.is_declaration and not value.name.startswith("llvm.")}
 
 
-def _check_symbols(kernel: Kernel, module: ModuleRef) -> None:
+def _check_symbols(kernel: KernelSource, module: ModuleRef) -> None:
     """Refuses functions that are only there when numba is imported, such as those of exceptions."""
     unknown = _declared(module) - {*PYTHON_FUNCTIONS, *_C_FUNCTIONS}
     if unknown:
@@ -81,7 +79,7 @@ def _hide_all_but(entry: str, module: ModuleRef) -> None:
             value.linkage = "internal"
 
 
-def _dispatcher(kernel: Kernel) -> Any:
+def _dispatcher(kernel: KernelSource) -> Any:
     if kernel not in _dispatchers:
         # A fifth of the compile time: nothing calls kernels from C, or through numba from Python, and rewrites are for
         # expressions of arrays, while kernels work with numbers and raw memory.
@@ -93,7 +91,7 @@ def _dispatcher(kernel: Kernel) -> Any:
     return _dispatchers[kernel]
 
 
-def _with_compiled_globals(kernel: Kernel) -> Callable[..., Any]:
+def _with_compiled_globals(kernel: KernelSource) -> Callable[..., Any]:
     function = kernel.function
     callees = {name: _dispatcher(callee) for name, callee in kernel.callees().items() if callee is not kernel}
     copy = python_types.FunctionType(
@@ -110,7 +108,7 @@ def _with_compiled_globals(kernel: Kernel) -> Callable[..., Any]:
 class _Entry:
     """Writes the function by which Python calls a kernel: ``PyObject *(self, PyObject *const *arguments, number)``."""
 
-    def __init__(self, kernel: Kernel) -> None:
+    def __init__(self, kernel: KernelSource) -> None:
         self._name = kernel.__name__
         self.module = ir.Module()
         form = ir.FunctionType(_POINTER, [_POINTER, _POINTER.as_pointer(), _LONG])
@@ -168,7 +166,7 @@ class _Entry:
         self.builder.ret(result)
 
 
-def _entry(result: Any, kernel: Kernel) -> ir.Module:
+def _entry(result: Any, kernel: KernelSource) -> ir.Module:
     entry = _Entry(kernel)
     described, context = result.fndesc, result.target_context
     arguments = entry.numbers(described.argtypes)

@@ -14,40 +14,26 @@ Functions that only other kernels call are decorated with `inlined`.
 
 from __future__ import annotations
 
-import functools
-import hashlib
-import importlib.util
 import threading
-import types
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy.typing as npt
 import pyarrow as pa
 
 from lance_spark.kernels import machine_code
+from lance_spark.kernels.source import KernelSource
 
 _lock = threading.RLock()
 
 
-class Kernel:
-    """A function that runs as machine code, which is loaded, or compiled, at its first call.
-
-    Args:
-        function: the Python function; it sees other `Kernel`s of its module as compiled functions.
-        signature: numba signature text such as ``"int64(int64, int64)"``, or None to inline into callers. Kernels
-            without a result return 0.
-        reassociate: sums of floats may be added in any order, so that loops over them use vector instructions.
-    """
+class Kernel(KernelSource):
+    """A function that runs as machine code, which is loaded, or compiled, at its first call."""
 
     def __init__(self, function: Callable[..., Any], signature: str | None, *, reassociate: bool = False) -> None:
-        self.function = function
-        self.signature = signature
-        self.reassociate = reassociate
+        super().__init__(function, signature, reassociate=reassociate)
         self._loaded: Any = None
         self._definition: Any = None
-        self.__doc__ = function.__doc__
-        self.__name__ = function.__name__
 
     def __call__(self, *arguments: Any) -> Any:
         loaded = self._loaded
@@ -61,62 +47,6 @@ class Kernel:
             if self._loaded is None:
                 self._loaded, self._definition = machine_code.load(self)
         return self._loaded
-
-    @property
-    def module(self) -> str:
-        """The module that defines it."""
-        return self.function.__module__
-
-    @property
-    def is_inlined(self) -> bool:
-        """Whether only kernels call it."""
-        return self.signature is None
-
-    @functools.cached_property
-    def entry(self) -> str:
-        """The name of its function in machine code: another one for each state of its sources."""
-        parts: list[Any] = [self.signature, *(_digest_of_module(name) for name in _COMPILED_WITH)]
-        seen: dict[Kernel, None] = {}
-        parts += self._sources(seen)
-        parts += sorted({(kernel.module, _digest_of_module(kernel.module)) for kernel in seen})
-        return f"{self.__name__}_{hashlib.sha256(repr(parts).encode()).hexdigest()[:16]}"
-
-    def callees(self) -> dict[str, Kernel]:
-        """Kernels that it calls, by their names in its module."""
-        return {name: value for name, value in self._globals() if isinstance(value, Kernel)}
-
-    def _globals(self) -> Iterator[tuple[str, Any]]:
-        names = self.function.__globals__
-        return ((name, names[name]) for name in sorted(set(_names(self.function.__code__)) & names.keys()))
-
-    def _sources(self, seen: dict[Kernel, None]) -> list[Any]:
-        """Its name and values of its module, and those of its callees, which are put into `seen`."""
-        seen[self] = None
-        parts: list[Any] = [self.__name__, self.reassociate]
-        for name, value in self._globals():
-            if isinstance(value, Kernel):
-                parts.append((name, [] if value in seen else value._sources(seen)))
-            elif isinstance(value, (int, float, str, bytes, tuple)):
-                parts.append((name, value))
-        return parts
-
-
-_COMPILED_WITH = tuple(f"lance_spark.kernels.{name}" for name in ("compiler", "memory", "pointers"))
-
-
-@functools.cache
-def _digest_of_module(name: str) -> str:
-    """A hash of a module's source: not of its bytecode, which differs between versions of Python."""
-    spec = importlib.util.find_spec(name)
-    if spec is None or spec.origin is None:
-        raise ModuleNotFoundError(f"the source of {name} is needed for its machine code")
-    loader: Any = spec.loader
-    return hashlib.sha256(loader.get_data(spec.origin)).hexdigest()
-
-
-def _names(code: types.CodeType) -> list[str]:
-    inner = [name for constant in code.co_consts if isinstance(constant, types.CodeType) for name in _names(constant)]
-    return [*code.co_names, *inner]
 
 
 def kernel(signature: str, *, reassociate: bool = False) -> Callable[[Callable[..., Any]], Kernel]:

@@ -14,65 +14,28 @@ import hashlib
 import os
 import stat
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:
-    from llvmlite.binding import ExecutionEngine, TargetMachine
+from lance_spark.kernels.source import KernelSource
+from lance_spark.kernels.target import (
+    COMPILER_BYTES,
+    PORTABLE,
+    Target,
+    check_address_space,
+    host,
+    llvm,
+    runs_portable_code,
+)
 
-    from lance_spark.kernels.jit import Kernel
+if TYPE_CHECKING:
+    from llvmlite.binding import ExecutionEngine
 
 FOLDER = "LANCE_SPARK_KERNEL_CACHE"
 """The environment variable that names a folder for object files."""
 
 _DIGEST_BYTES = 32
 _METH_FASTCALL = 0x80
-
-_LOADER_BYTES = 256 << 20
-"""Address space that LLVM takes; measured 160 MB."""
-
-_COMPILER_BYTES = 512 << 20
-"""Address space that numba, LLVM and a first compilation take; measured 400 to 500 MB with one thread."""
-
-PYTHON_FUNCTIONS = (
-    "PyBool_FromLong",
-    "PyErr_BadArgument",
-    "PyErr_NoMemory",
-    "PyErr_Occurred",
-    "PyEval_RestoreThread",
-    "PyEval_SaveThread",
-    "PyFloat_AsDouble",
-    "PyFloat_FromDouble",
-    "PyLong_AsLongLong",
-    "PyLong_AsUnsignedLongLongMask",
-    "PyLong_FromLongLong",
-)
-"""Functions of Python's stable ABI that entries call."""
-
-
-@dataclass(frozen=True, slots=True)
-class Target:
-    """A kind of processor: LLVM's triple, its name, and its features such as ``"+avx2,-sse4a"``."""
-
-    triple: str
-    cpu: str
-    features: str
-
-    def machine(self) -> TargetMachine:
-        """LLVM's code generator for it."""
-        target = llvm().Target.from_triple(self.triple)
-        # The loader of objects does not set up a table of offsets, which position-independent code of x86 would need.
-        reloc = "static" if target.name.startswith("x86") else "default"
-        return target.create_target_machine(
-            cpu=self.cpu, features=self.features, opt=3, reloc=reloc, codemodel="jitdefault", jit=True
-        )
-
-
-PORTABLE = Target("x86_64-unknown-linux-gnu", "x86-64-v3", "")
-"""Processors that the wheel has object files for: x86-64 of level 3 of its psABI, such as Haswell and Zen."""
-
-_FEATURES_OF_PORTABLE = ("avx2", "bmi", "bmi2", "cx16", "f16c", "fma", "lzcnt", "movbe", "popcnt", "sahf", "xsave")
 
 
 class _MethodDefinition(ctypes.Structure):
@@ -87,37 +50,12 @@ class _MethodDefinition(ctypes.Structure):
 
 
 @functools.cache
-def llvm() -> Any:
-    """`llvmlite.binding` with the machine's code generator.
-
-    Raises:
-        MemoryError: the process may not take as much address space as that needs.
-    """
-    check_address_space(_LOADER_BYTES)
-    from llvmlite import binding
-
-    binding.initialize_native_target()
-    binding.initialize_native_asmprinter()
-    for name in PYTHON_FUNCTIONS:
-        binding.add_symbol(name, ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value)
-    return binding
-
-
-@functools.cache
-def host() -> Target:
-    """This machine's processor."""
-    binding = llvm()
-    features = binding.get_host_cpu_features().flatten()
-    return Target(binding.get_process_triple(), binding.get_host_cpu_name(), features)
-
-
-@functools.cache
 def _engine() -> ExecutionEngine:
     binding = llvm()
     return binding.create_mcjit_compiler(binding.parse_assembly(""), host().machine())
 
 
-def load(kernel: Kernel) -> tuple[Any, Any]:
+def load(kernel: KernelSource) -> tuple[Any, Any]:
     """The function that runs a kernel, and what must live as long as it.
 
     Raises:
@@ -133,27 +71,27 @@ def load(kernel: Kernel) -> tuple[Any, Any]:
     return make(ctypes.addressof(definition), None, None), definition
 
 
-def object_file(kernel: Kernel, target: Target) -> bytes:
+def object_file(kernel: KernelSource, target: Target) -> bytes:
     """The machine code of a kernel: that of the first folder that has it, else compiled, and kept if a folder can."""
     name = file_name(kernel, target)
     for folder in _folders():
         code = stored(folder / name)
         if code is not None:
             return code
-    if target == host() and _runs_portable_code():
+    if target == host() and runs_portable_code():
         code = stored(packaged() / file_name(kernel, PORTABLE))
         if code is not None:
             return code
     return compiled(kernel, target)
 
 
-def compiled(kernel: Kernel, target: Target) -> bytes:
+def compiled(kernel: KernelSource, target: Target) -> bytes:
     """The machine code of a kernel, made now and kept if a folder can.
 
     Raises:
         MemoryError: the process may not take as much address space as the compiler needs.
     """
-    check_address_space(_COMPILER_BYTES)
+    check_address_space(COMPILER_BYTES)
     from lance_spark.kernels.compiler import compile_kernel
 
     code = compile_kernel(kernel, target)
@@ -164,7 +102,7 @@ def compiled(kernel: Kernel, target: Target) -> bytes:
     return code
 
 
-def is_stored(kernel: Kernel, target: Target) -> bool:
+def is_stored(kernel: KernelSource, target: Target) -> bool:
     """Whether a folder has the machine code of a kernel."""
     name = file_name(kernel, target)
     return any(stored(folder / name) is not None for folder in _folders())
@@ -175,13 +113,7 @@ def packaged() -> Path:
     return Path(__file__).with_name("objects")
 
 
-@functools.cache
-def _runs_portable_code() -> bool:
-    features = llvm().get_host_cpu_features()
-    return host().triple == PORTABLE.triple and all(features.get(feature) for feature in _FEATURES_OF_PORTABLE)
-
-
-def file_name(kernel: Kernel, target: Target) -> str:
+def file_name(kernel: KernelSource, target: Target) -> str:
     """The name of an object file: by the kernel's sources, the processor and, outside of the wheel, the compiler."""
     if target == PORTABLE:
         return f"{kernel.module}.{kernel.entry}.{target.cpu}.o"
@@ -245,26 +177,3 @@ def store(path: Path, code: bytes) -> bool:
             part.unlink()
         return False
     return True
-
-
-def check_address_space(needed: int) -> None:
-    """Refuses to go on without enough: LLVM ends the process, and OpenBLAS, which numba loads with scipy, never ends.
-
-    Raises:
-        MemoryError: the process may not take `needed` bytes more.
-    """
-    try:
-        import resource
-
-        limit, _ = resource.getrlimit(resource.RLIMIT_AS)
-        if limit == resource.RLIM_INFINITY:
-            return
-        with open("/proc/self/statm", encoding="ascii") as status:
-            taken = int(status.read().split()[0]) * resource.getpagesize()
-    except (ImportError, OSError):
-        return  # Not on this platform.
-    if limit - taken < needed:
-        raise MemoryError(
-            f"this process may take {limit >> 20} MB of address space and has {taken >> 20} MB, "
-            f"and compiled code needs {needed >> 20} MB more"
-        )

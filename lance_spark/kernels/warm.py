@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from lance_spark import kernels
-from lance_spark.kernels import machine_code
+from lance_spark.kernels import machine_code, target
 from lance_spark.kernels.jit import Kernel
 
 
@@ -36,23 +36,23 @@ def compile_for_this_machine(progress: Callable[[str], None]) -> int:
     Returns:
         How many were compiled.
     """
-    target = machine_code.host()
-    missing = [kernel for kernel in all_kernels() if not machine_code.is_stored(kernel, target)]
+    here = target.host()
+    missing = [kernel for kernel in all_kernels() if not machine_code.is_stored(kernel, here)]
     for number, kernel in enumerate(missing):
         progress(f"{number} of {len(missing)} kernels compiled")
-        machine_code.compiled(kernel, target)
+        machine_code.compiled(kernel, here)
     return len(missing)
 
 
 def write_portable(folder: Path) -> int:
-    """Writes the object files of `machine_code.PORTABLE` into a folder, emptied before; returns their number."""
+    """Writes the object files of `target.PORTABLE` into a folder, emptied before; returns their number."""
     from lance_spark.kernels.compiler import compile_kernel
 
     shutil.rmtree(folder, ignore_errors=True)
     everything = all_kernels()
     for kernel in everything:
-        name = machine_code.file_name(kernel, machine_code.PORTABLE)
-        if not machine_code.store(folder / name, compile_kernel(kernel, machine_code.PORTABLE)):
+        name = machine_code.file_name(kernel, target.PORTABLE)
+        if not machine_code.store(folder / name, compile_kernel(kernel, target.PORTABLE)):
             raise OSError(f"cannot write {folder / name}")
     return len(everything)
 

@@ -9,10 +9,10 @@ from types import ModuleType
 import pytest
 from pyspark.sql import SparkSession
 
-from lance_spark.table.cleanup.cleanup import DEFAULT_AGE, SAFETY_WINDOW, CleanupPolicy
+from lance_spark.table.cleanup.policy import DEFAULT_AGE, SAFETY_WINDOW, CleanupPolicy
 from lance_spark.table.maintenance.compaction_plan import CompactionOptions
 from lance_spark.table.reading.scan import DEFAULT_BATCH_ROWS
-from lance_spark.table.writing.write import DEFAULT_MAX_BYTES_PER_FILE
+from lance_spark.table.writing.file_limits import DEFAULT_MAX_BYTES_PER_FILE
 from tests.docs.generators import loaded, renewed
 
 ROOT = Path(__file__).parents[2]

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from lance_spark.kernels import machine_code
+from lance_spark.kernels import machine_code, target
 from lance_spark.kernels.jit import address_of, kernel, pointer_u8
 from lance_spark.kernels.slices import order_within
 from lance_spark.kernels.warm import all_kernels
@@ -129,18 +129,18 @@ def test_a_damaged_object_file_is_compiled_again(tmp_path: Path) -> None:
 def test_object_files_of_the_wheel_are_used_where_the_processor_can_run_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if not machine_code._runs_portable_code():
+    if not target.runs_portable_code():
         pytest.skip("this processor cannot run the code of the wheel")
-    name = machine_code.file_name(_three_times, machine_code.PORTABLE)
-    own = machine_code.object_file(_three_times, machine_code.host())
+    name = machine_code.file_name(_three_times, target.PORTABLE)
+    own = machine_code.object_file(_three_times, target.host())
     machine_code.store(tmp_path / "objects" / name, own)
     monkeypatch.setattr(machine_code, "packaged", lambda: tmp_path / "objects")
     monkeypatch.setenv(machine_code.FOLDER, str(tmp_path / "empty"))
     monkeypatch.setattr(machine_code, "compiled", lambda *_: pytest.fail("compiled"))
-    assert machine_code.object_file(_three_times, machine_code.host()) == own
-    monkeypatch.setattr(machine_code, "_runs_portable_code", lambda: False)
+    assert machine_code.object_file(_three_times, target.host()) == own
+    monkeypatch.setattr(machine_code, "runs_portable_code", lambda: False)
     monkeypatch.setattr(machine_code, "compiled", lambda *_: b"compiled")
-    assert machine_code.object_file(_three_times, machine_code.host()) == b"compiled"
+    assert machine_code.object_file(_three_times, target.host()) == b"compiled"
 
 
 def test_only_kernels_of_other_kernels_have_results_that_python_cannot_take() -> None:
@@ -207,11 +207,11 @@ def test_too_little_address_space_is_an_error_before_the_compiler_is_loaded() ->
     code = """
 import resource
 from pathlib import Path
-from lance_spark.kernels import machine_code
+from lance_spark.kernels import machine_code, target
 taken = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
 resource.setrlimit(resource.RLIMIT_AS, (taken + (200 << 20), taken + (200 << 20)))
 try:
-    machine_code.llvm()
+    target.llvm()
 except MemoryError as error:
     print(error)
 """

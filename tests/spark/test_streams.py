@@ -221,7 +221,7 @@ def test_wrong_options_are_refused(spark: SparkSession, tmp_path: Path) -> None:
     source = tmp_path / "source"
     lance_spark.write(rows(1), str(source))
     read = spark.readStream.format("lance")
-    with pytest.raises(PySparkException, match="did you mean maxfilespertrigger"):
+    with pytest.raises(PySparkException, match="did you mean maxFilesPerTrigger"):
         run(read.option("maxFilePerTrigger", "1").load(str(source)), tmp_path / "sink", tmp_path / "c")
     # Options of streams are none of a batch.
     with pytest.raises(PySparkException, match=r"(?i)startingversion"):

@@ -70,7 +70,7 @@ def test_the_dataframe_reader(spark: SparkSession, table: str) -> None:
 @pytest.mark.parametrize(
     ("option", "message"),
     [
-        ("startingVersoin", "unknown option startingVersoin; did you mean startingversion"),
+        ("startingVersoin", "unknown option startingVersoin; did you mean startingVersion"),
         ("batch_size", "option batch_size has no effect on a read of changes"),
         ("storage.aws_region", "option storage.aws_region has no effect on"),
     ],

@@ -319,7 +319,7 @@ def versions(spark: SparkSession, table: str) -> int:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"txnApId": "x"}, "did you mean txnappid"),
+        ({"txnApId": "x"}, "did you mean txnAppId"),
         ({"version": "3"}, "option version is for batch reads"),
         ({"delete_when": "op = 'd'"}, "option delete_when has no effect without key"),
         ({"auto_compact_min_files": "3"}, "no effect without auto_compact"),

@@ -467,7 +467,7 @@ def test_partitioned_tables(spark: SparkSession, tmp_path: Path) -> None:
         ({"version": 1}, "option version is for batch reads.*startingVersion"),
         ({"ignoreChanges": True}, "use skipChangeCommits"),
         ({"startingVersion": 1, "startingTimestamp": "2026-01-01"}, "keep one"),
-        ({"startingVersoin": 1}, "did you mean startingversion"),
+        ({"startingVersoin": 1}, "did you mean startingVersion"),
         ({"maxFilesPerTrigger": 0}, "an integer of at least 1"),
         ({"newColumns": "maybe"}, "stop or ignore"),
         ({"branch": "nowhere"}, "nowhere"),

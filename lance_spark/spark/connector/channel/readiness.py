@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from importlib import import_module
 
 from lance_spark.encodings.registry import known_codecs
-from lance_spark.kernels.machine_code import llvm
+from lance_spark.kernels.target import llvm
 from lance_spark.layouts.registry import known_layouts
 from lance_spark.layouts.v2_0.registry import known_array_encodings
 from lance_spark.spark.connector.channel.registry import Call, Done, known_operations, operation
