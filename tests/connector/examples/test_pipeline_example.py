@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import ast
-import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pyspark
 import pytest
+
+from tests.support.session_scripts import connect_port, spark_environment
 
 pytestmark = pytest.mark.slow
 
@@ -24,14 +25,15 @@ messages [{'id': 1, 'text': 'a mail'}, {'id': 2, 'text': 'a call'}]
 @pytest.mark.since("4.2", "pipelines as the example declares them")
 @pytest.mark.slow
 def test_pipeline_example_fills_its_tables(jar: Path, tmp_path: Path) -> None:
-    result = subprocess.run(
-        [sys.executable, str(ROOT / "examples" / "pipeline" / "run.py"), str(tmp_path)],
-        capture_output=True,
-        text=True,
-        env={**os.environ, "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"},
-        timeout=500,
-        check=False,
-    )
+    with connect_port():
+        result = subprocess.run(
+            [sys.executable, str(ROOT / "examples" / "pipeline" / "run.py"), str(tmp_path)],
+            capture_output=True,
+            text=True,
+            env=spark_environment(),
+            timeout=500,
+            check=False,
+        )
     assert result.returncode == 0, result.stderr[-6000:]
     assert TABLES in result.stdout
     histories = [line for line in result.stdout.splitlines() if line.startswith("customer_history ")]

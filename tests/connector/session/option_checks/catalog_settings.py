@@ -93,7 +93,7 @@ def _retention_of_dropped_tables(tables: Tables, name: str) -> None:
 
 @proves("refused", *KNOWN["refused"])
 def _refused(tables: Tables, name: str) -> None:
-    message = f"there is no option {name}: |option {name} is not supported here"
+    message = f"there is no option {name}[:;] |option {name} is not supported here"
     with pytest.raises(AnalysisException, match=message):
         tables.frames(**{name: "1"})[0].collect()
     with pytest.raises(AnalysisException, match=message):
