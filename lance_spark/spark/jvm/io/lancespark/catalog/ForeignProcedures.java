@@ -1,5 +1,6 @@
 package io.lancespark.catalog;
 
+import io.lancespark.compat.SparkMinor;
 import java.util.Locale;
 import java.util.Map;
 
@@ -37,7 +38,10 @@ public final class ForeignProcedures {
 
   /** The error text for a call of a procedure that a Lance catalog does not have. */
   public static String missing(String catalog, String name) {
-    String listed = "SHOW PROCEDURES IN " + catalog + "." + LanceProcedure.NAMESPACE + " lists those that are there";
+    String list = SparkMinor.NAME.equals("4.0")
+        ? "the reference of procedures"
+        : "SHOW PROCEDURES IN " + catalog + "." + LanceProcedure.NAMESPACE;
+    String listed = list + " lists those that are there";
     return "there is no procedure " + name + "; " + INSTEAD.getOrDefault(name.toLowerCase(Locale.ROOT), listed);
   }
 }
