@@ -20,17 +20,16 @@ import numpy as np
 import pyarrow as pa
 
 import lance_spark
-from lance_spark.kernels import machine_code, target
+from lance_spark.kernels import machine_code
 from lance_spark.kernels.warm import all_kernels
 
 
 def compile_all(modules: int) -> None:
-    here = target.host()
     functions = all_kernels()
     seconds: Counter[str] = Counter()
     for function in functions:
         before = time.process_time()
-        machine_code.compiled(function, here)
+        machine_code.compiled(function)
         seconds[function.module] += time.process_time() - before
     print(f"{len(functions)} kernels that Python calls")
     print(f"{seconds.total():8.1f} s to compile all of them")

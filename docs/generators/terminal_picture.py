@@ -75,7 +75,7 @@ def _make_table(folder: Path) -> None:
 
 
 def _printed(folder: Path) -> str:
-    """What the command prints in a terminal, with its colours."""
+    """The output of the command in a terminal, with its colours."""
     ours, theirs = pty.openpty()
     environment = {**os.environ, "COLUMNS": str(_COLUMNS), "TERM": "xterm-256color"}
     with subprocess.Popen([sys.executable, *_COMMAND], cwd=folder, stdout=theirs, env=environment) as command:

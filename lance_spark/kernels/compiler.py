@@ -17,7 +17,6 @@ from numba import types
 from numba.core import config as numba_config
 
 from lance_spark.kernels import pointers
-from lance_spark.kernels.memory import FUNCTIONS, memory_module
 from lance_spark.kernels.source import KernelSource
 from lance_spark.kernels.target import PYTHON_FUNCTIONS, Target
 
@@ -26,11 +25,16 @@ if TYPE_CHECKING:
 
 _POINTER, _INT, _LONG, _DOUBLE = ir.IntType(8).as_pointer(), ir.IntType(32), ir.IntType(64), ir.DoubleType()
 _VOID = ir.VoidType()
+_HEAD_BYTES = 48
+_REFERENCES, _DATA = 0, 3
+"""Words of numba's `MemInfo` that are not 0."""
+
+_MEMORY_FUNCTIONS = ("NRT_MemInfo_alloc_aligned", "NRT_MemInfo_call_dtor")
 
 _C_FUNCTIONS = frozenset({"free", "malloc", "memcpy", "memmove", "memset", "sqrt", "sqrtf"})
 
 _dispatchers: dict[KernelSource, Any] = {}
-"""What numba compiled in this process, for kernels that call it."""
+"""Kernels that numba has compiled in this process, for kernels that call them."""
 
 
 def compile_kernel(kernel: KernelSource, target: Target) -> bytes:
@@ -49,8 +53,8 @@ def compile_kernel(kernel: KernelSource, target: Target) -> bytes:
     module = binding.parse_bitcode(bitcode)
     machine = target.machine()
     parts = [_entry(result, kernel)]
-    if _declared(module) & {*FUNCTIONS}:
-        parts.append(memory_module())
+    if _declared(module) & {*_MEMORY_FUNCTIONS}:
+        parts.append(_memory())
     for part in parts:
         part.triple, part.data_layout = target.triple, str(machine.target_data)
         module.link_in(binding.parse_assembly(str(part)))
@@ -180,3 +184,37 @@ def _entry(result: Any, kernel: KernelSource) -> ir.Module:
     entry.fail_if(status.is_error, "PyErr_NoMemory")
     entry.give(described.restype, value)
     return entry.module
+
+
+def _memory() -> ir.Module:
+    """The functions of numba's runtime for arrays that kernels make, without numba: by C's `malloc` and `free`.
+
+    numba's code takes a block with a head (`MemInfo`, numba/core/runtime/nrt.cpp): counter of references, destructor
+    and its argument, address of the data, their size, allocator. It reads counter and address itself.
+    """
+    module = ir.Module()
+    allocate = ir.Function(module, ir.FunctionType(_POINTER, [_LONG]), "malloc")
+    release = ir.Function(module, ir.FunctionType(_VOID, [_POINTER]), "free")
+    _define_allocation(module, allocate)
+    function = ir.Function(module, ir.FunctionType(_VOID, [_POINTER]), _MEMORY_FUNCTIONS[1])
+    builder = ir.IRBuilder(function.append_basic_block())
+    builder.call(release, [function.args[0]])
+    builder.ret_void()
+    return module
+
+
+def _define_allocation(module: ir.Module, allocate: ir.Function) -> None:
+    """``(size, alignment)`` to a head with one reference; NULL without memory, which numba makes an error of."""
+    function = ir.Function(module, ir.FunctionType(_POINTER, [_LONG, _INT]), _MEMORY_FUNCTIONS[0])
+    builder = ir.IRBuilder(function.append_basic_block())
+    size, alignment = function.args[0], builder.zext(function.args[1], _LONG)
+    room = builder.add(builder.add(size, alignment), _LONG(_HEAD_BYTES))
+    head = builder.call(allocate, [room])
+    with builder.if_then(builder.icmp_unsigned("!=", head, _POINTER(None))):
+        words = builder.bitcast(head, _LONG.as_pointer())
+        start = builder.add(builder.ptrtoint(head, _LONG), _LONG(_HEAD_BYTES))
+        data = builder.add(start, builder.urem(builder.sub(_LONG(0), start), alignment))
+        for place in range(_HEAD_BYTES // 8):
+            value = {_REFERENCES: _LONG(1), _DATA: data}.get(place, _LONG(0))
+            builder.store(value, builder.gep(words, [_LONG(place)]))
+    builder.ret(head)

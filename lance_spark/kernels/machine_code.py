@@ -62,7 +62,7 @@ def load(kernel: KernelSource) -> tuple[Any, Any]:
         MemoryError: the process may not take as much address space as LLVM, or the compiler, needs.
     """
     engine = _engine()
-    engine.add_object_file(llvm().ObjectFileRef.from_data(object_file(kernel, host())))
+    engine.add_object_file(llvm().ObjectFileRef.from_data(object_file(kernel)))
     engine.finalize_object()
     address = engine.get_function_address(kernel.entry)
     definition = _MethodDefinition(kernel.__name__.encode(), address, _METH_FASTCALL, None)
@@ -71,22 +71,22 @@ def load(kernel: KernelSource) -> tuple[Any, Any]:
     return make(ctypes.addressof(definition), None, None), definition
 
 
-def object_file(kernel: KernelSource, target: Target) -> bytes:
-    """The machine code of a kernel: that of the first folder that has it, else compiled, and kept if a folder can."""
-    name = file_name(kernel, target)
-    for folder in _folders():
-        code = stored(folder / name)
-        if code is not None:
-            return code
-    if target == host() and runs_portable_code():
+def object_file(kernel: KernelSource) -> bytes:
+    """The machine code of a kernel: made for this processor before, that of the wheel, or else compiled now."""
+    code = own_object_file(kernel)
+    if code is None and runs_portable_code():
         code = stored(packaged() / file_name(kernel, PORTABLE))
-        if code is not None:
-            return code
-    return compiled(kernel, target)
+    return compiled(kernel) if code is None else code
 
 
-def compiled(kernel: KernelSource, target: Target) -> bytes:
-    """The machine code of a kernel, made now and kept if a folder can.
+def own_object_file(kernel: KernelSource) -> bytes | None:
+    """The machine code of a kernel for this processor, from the first folder that has it."""
+    name = file_name(kernel, host())
+    return next((code for folder in _folders() if (code := stored(folder / name)) is not None), None)
+
+
+def compiled(kernel: KernelSource) -> bytes:
+    """The machine code of a kernel for this processor, made now and kept if a folder can.
 
     Raises:
         MemoryError: the process may not take as much address space as the compiler needs.
@@ -94,18 +94,10 @@ def compiled(kernel: KernelSource, target: Target) -> bytes:
     check_address_space(COMPILER_BYTES)
     from lance_spark.kernels.compiler import compile_kernel
 
-    code = compile_kernel(kernel, target)
-    name = file_name(kernel, target)
-    for folder in _folders():
-        if store(folder / name, code):
-            break
+    code = compile_kernel(kernel, host())
+    name = file_name(kernel, host())
+    any(store(folder / name, code) for folder in _folders(to_write=True))
     return code
-
-
-def is_stored(kernel: KernelSource, target: Target) -> bool:
-    """Whether a folder has the machine code of a kernel."""
-    name = file_name(kernel, target)
-    return any(stored(folder / name) is not None for folder in _folders())
 
 
 def packaged() -> Path:
@@ -123,11 +115,11 @@ def file_name(kernel: KernelSource, target: Target) -> str:
     return f"{kernel.module}.{kernel.entry}.{digest}.o"
 
 
-def _folders() -> Iterator[Path]:
-    """Folders of object files: that of the environment, that of the package, the user's, one of temporary files.
+def _folders(*, to_write: bool = False) -> Iterator[Path]:
+    """Folders of object files: that of the environment, or that of the package, the user's, one of temporary files.
 
     Whoever can write to a folder decides what this process runs. That holds for the package itself; others must be the
-    user's alone.
+    user's alone. They are made to be written only.
     """
     chosen = os.environ.get(FOLDER)
     if chosen:
@@ -135,21 +127,18 @@ def _folders() -> Iterator[Path]:
         return
     yield Path(__file__).with_name("__pycache__")
     cache = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
-    if _is_private(os.path.join(cache, "lance-spark", "kernels")):
-        yield Path(cache, "lance-spark", "kernels")
-    # Imported for users without a home only.
-    import tempfile
-
-    temporary = os.path.join(tempfile.gettempdir(), f"lance-spark-kernels-{os.getuid()}")
-    if _is_private(temporary):
-        yield Path(temporary)
+    temporary = os.environ.get("TMPDIR") or "/tmp"
+    for folder in (Path(cache, "lance-spark", "kernels"), Path(temporary, f"lance-spark-kernels-{os.getuid()}")):
+        if _is_private(folder, make=to_write):
+            yield folder
 
 
-def _is_private(folder: str) -> bool:
-    """Whether only this user can write to a folder, which is made."""
+def _is_private(folder: Path, *, make: bool) -> bool:
+    """Whether a folder is there, or is made, to which only this user can write."""
     try:
-        os.makedirs(folder, mode=0o700, exist_ok=True)
-        status = os.lstat(folder)
+        if make:
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        status = folder.lstat()
     except OSError:
         return False
     return stat.S_ISDIR(status.st_mode) and status.st_uid == os.getuid() and not status.st_mode & 0o022

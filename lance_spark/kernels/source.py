@@ -9,7 +9,9 @@ import types
 from collections.abc import Callable, Iterator
 from typing import Any
 
-_COMPILED_WITH = tuple(f"lance_spark.kernels.{name}" for name in ("compiler", "memory", "pointers"))
+import numpy as np
+
+_COMPILED_WITH = tuple(f"lance_spark.kernels.{name}" for name in ("compiler", "pointers"))
 
 
 class KernelSource:
@@ -63,7 +65,7 @@ class KernelSource:
         for name, value in self._globals():
             if isinstance(value, KernelSource):
                 parts.append((name, [] if value in seen else value._sources(seen)))
-            elif isinstance(value, (int, float, str, bytes, tuple)):
+            elif isinstance(value, (int, float, str, bytes, tuple, np.generic)):
                 parts.append((name, value))
         return parts
 

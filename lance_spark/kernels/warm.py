@@ -12,6 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from lance_spark import kernels
+from lance_spark.errors import StorageError
 from lance_spark.kernels import machine_code, target
 from lance_spark.kernels.jit import Kernel
 
@@ -21,7 +22,7 @@ def all_kernels() -> list[Kernel]:
     found: dict[Kernel, None] = {}
     for info in pkgutil.walk_packages(kernels.__path__, f"{kernels.__name__}."):
         name = info.name.rpartition(".")[2]
-        if info.ispkg or name in ("compiler", "memory", "pointers", "warm"):
+        if info.ispkg or name in ("compiler", "pointers", "warm"):
             continue
         for value in vars(importlib.import_module(info.name)).values():
             # Names with an underscore are called by kernels of their module.
@@ -35,12 +36,18 @@ def compile_for_this_machine(progress: Callable[[str], None]) -> int:
 
     Returns:
         How many were compiled.
+
+    Raises:
+        StorageError: no folder can keep them.
     """
-    here = target.host()
-    missing = [kernel for kernel in all_kernels() if not machine_code.is_stored(kernel, here)]
+    missing = [kernel for kernel in all_kernels() if machine_code.own_object_file(kernel) is None]
     for number, kernel in enumerate(missing):
         progress(f"{number} of {len(missing)} kernels compiled")
-        machine_code.compiled(kernel, here)
+        machine_code.compiled(kernel)
+        if machine_code.own_object_file(kernel) is None:
+            raise StorageError(
+                f"no folder can keep machine code; name one that can be written by {machine_code.FOLDER}"
+            )
     return len(missing)
 
 

@@ -52,7 +52,8 @@ from lance_spark.table.location import TableLocation
 from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.manifests.marks import CommitMark
 from lance_spark.table.manifests.transaction import Transaction
-from lance_spark.table.operations import CommittableOperation, OperationKind, Overwrite, Settings
+from lance_spark.table.operations.base import CommittableOperation, OperationKind, Settings
+from lance_spark.table.operations.overwrite import Overwrite
 from lance_spark.table.operations.update_map import UpdateMap
 from lance_spark.table.versions.changes import update_metadata
 from lance_spark.table.writing.modes import OVERWRITE

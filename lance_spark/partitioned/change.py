@@ -21,8 +21,8 @@ from lance_spark.table.commits.commit import Commit, NewTable
 from lance_spark.table.location import TableLocation
 from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.manifests.transaction import Transaction
-from lance_spark.table.operations import Merge
 from lance_spark.table.operations.manifest_builder import data_format
+from lance_spark.table.operations.merge import Merge
 from lance_spark.table.paths import DATA
 from lance_spark.table.row_level.rewritten_rows import NewFragment
 from lance_spark.table.row_level.row_changes import DeletedRows, commit_row_changes

@@ -32,7 +32,7 @@ from lance_spark.table.change_feed.version_effect import Effect, VersionEffect, 
 from lance_spark.table.change_feed.version_range import VersionRange
 from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.manifests.transaction import Transaction
-from lance_spark.table.operations import OperationKind
+from lance_spark.table.operations.base import OperationKind
 from lance_spark.table.operations.manifest_builder import data_format
 from lance_spark.table.reading.blobs.blob_columns import with_blob_descriptors
 from lance_spark.table.reading.scan import Scan

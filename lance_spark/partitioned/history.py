@@ -15,7 +15,7 @@ from lance_spark.partitioned.spec import PartitionSpecs, is_partitioned
 from lance_spark.partitioned.table import PartitionedTable, open_partitioned
 from lance_spark.storage.overlap import overlapped
 from lance_spark.table.commits.retry import retry_on_conflict
-from lance_spark.table.operations import OperationKind
+from lance_spark.table.operations.base import OperationKind
 from lance_spark.table.refs.tagging import kept_while_restored
 from lance_spark.table.versions.version_summary import (
     Content,

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 OF_SETTINGS = "spark.redaction.regex"
-"""Of settings in the UI and in event logs, and of options. Spark reads it when the first session starts."""
+"""Pattern of settings in the UI and in event logs, and of options. Spark reads it when the first session starts."""
 
 OF_OPTIONS = "spark.sql.redaction.options.regex"
-"""Of options in plans, and of settings in the results of SET; each session has its own."""
+"""Pattern of options in plans, and of settings in the results of SET; each session has its own."""
 
 _OF_SPARK = {OF_SETTINGS: "(?i)secret|password|token|access[.]?key|credential", OF_OPTIONS: "(?i)url"}
 

@@ -16,7 +16,7 @@ from lance_spark.table.bases import Bases
 from lance_spark.table.manifests.history import History, PinnedHistory
 from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.manifests.manifest_file import ManifestFile
-from lance_spark.table.operations import OperationKind
+from lance_spark.table.operations.base import OperationKind
 from lance_spark.table.paths import branch_root
 from lance_spark.table.refs.refs import MAIN, Refs
 

@@ -25,7 +25,7 @@ from lance_spark.table.maintenance.compaction import compact
 from lance_spark.table.maintenance.compaction_options import CompactionOptions
 from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.manifests.transaction import Transaction
-from lance_spark.table.operations import CreateIndex
+from lance_spark.table.operations.create_index import CreateIndex
 from lance_spark.table.writing.save import CommitOptions
 from tests.index.builds import both, own_folders
 from tests.index.comparisons import append, check, repeated, write

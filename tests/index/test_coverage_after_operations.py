@@ -14,7 +14,9 @@ from lance.file import LanceFileWriter
 import lance_spark
 from lance_spark.file_version import FileVersion
 from lance_spark.table.manifests.index_section import parse_indices
-from lance_spark.table.operations import DataReplacement, Settings, Update
+from lance_spark.table.operations.base import Settings
+from lance_spark.table.operations.data_replacement import DataReplacement
+from lance_spark.table.operations.update import Update
 from tests.index.builds import both, own_folders
 from tests.index.comparisons import append, check, repeated, write
 

@@ -10,7 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from lance_spark.kernels import machine_code, target
+from lance_spark.errors import StorageError
+from lance_spark.kernels import machine_code, target, warm
 from lance_spark.kernels.jit import address_of, kernel, pointer_u8
 from lance_spark.kernels.slices import order_within
 from lance_spark.kernels.warm import all_kernels
@@ -125,22 +126,38 @@ def test_a_damaged_object_file_is_compiled_again(tmp_path: Path) -> None:
         assert file.read_bytes() == whole
 
 
-@pytest.mark.slow
 def test_object_files_of_the_wheel_are_used_where_the_processor_can_run_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if not target.runs_portable_code():
-        pytest.skip("this processor cannot run the code of the wheel")
     name = machine_code.file_name(_three_times, target.PORTABLE)
-    own = machine_code.object_file(_three_times, target.host())
-    machine_code.store(tmp_path / "objects" / name, own)
+    machine_code.store(tmp_path / "objects" / name, b"of the wheel")
     monkeypatch.setattr(machine_code, "packaged", lambda: tmp_path / "objects")
-    monkeypatch.setenv(machine_code.FOLDER, str(tmp_path / "empty"))
-    monkeypatch.setattr(machine_code, "compiled", lambda *_: pytest.fail("compiled"))
-    assert machine_code.object_file(_three_times, target.host()) == own
-    monkeypatch.setattr(machine_code, "runs_portable_code", lambda: False)
-    monkeypatch.setattr(machine_code, "compiled", lambda *_: b"compiled")
-    assert machine_code.object_file(_three_times, target.host()) == b"compiled"
+    monkeypatch.setenv(machine_code.FOLDER, str(tmp_path / "own"))
+    monkeypatch.setattr(machine_code, "compiled", lambda _: b"compiled")
+    for runs, code in ((True, b"of the wheel"), (False, b"compiled")):
+        monkeypatch.setattr(machine_code, "runs_portable_code", lambda runs=runs: runs)
+        assert machine_code.object_file(_three_times) == code
+    machine_code.store(tmp_path / "own" / machine_code.file_name(_three_times, target.host()), b"own")
+    assert machine_code.object_file(_three_times) == b"own"
+
+
+def test_warming_says_that_nothing_can_be_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv(machine_code.FOLDER, str(tmp_path / "file"))
+    monkeypatch.setattr(warm, "all_kernels", lambda: [_three_times])
+    with pytest.raises(StorageError, match="name one that can be written by LANCE_SPARK_KERNEL_CACHE"):
+        warm.compile_for_this_machine(lambda _: None)
+    monkeypatch.setenv(machine_code.FOLDER, str(tmp_path / "folder"))
+    assert warm.compile_for_this_machine(lambda _: None) == 1
+    assert warm.compile_for_this_machine(lambda _: None) == 0
+
+
+def test_reading_makes_no_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    assert len(list(machine_code._folders())) == 1
+    assert list(tmp_path.iterdir()) == []
+    assert len(list(machine_code._folders(to_write=True))) == 3
 
 
 def test_only_kernels_of_other_kernels_have_results_that_python_cannot_take() -> None:
@@ -161,12 +178,13 @@ def test_importing_codecs_and_layouts_does_not_import_numba() -> None:
 
 def test_a_folder_that_others_can_write_to_is_no_cache(tmp_path: Path) -> None:
     folder = tmp_path / "objects"
-    assert machine_code._is_private(str(folder))
+    assert not machine_code._is_private(folder, make=False)
+    assert machine_code._is_private(folder, make=True)
     folder.chmod(0o777)
-    assert not machine_code._is_private(str(folder))
+    assert not machine_code._is_private(folder, make=True)
     folder.rmdir()
     folder.symlink_to(tmp_path)
-    assert not machine_code._is_private(str(folder))
+    assert not machine_code._is_private(folder, make=True)
 
 
 @pytest.mark.slow
@@ -207,7 +225,8 @@ def test_too_little_address_space_is_an_error_before_the_compiler_is_loaded() ->
     code = """
 import resource
 from pathlib import Path
-from lance_spark.kernels import machine_code, target
+from lance_spark.errors import StorageError
+from lance_spark.kernels import machine_code, target, warm
 taken = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
 resource.setrlimit(resource.RLIMIT_AS, (taken + (200 << 20), taken + (200 << 20)))
 try:

@@ -30,15 +30,11 @@ from lance_spark.table.maintenance.compaction_options import CompactionOptions
 from lance_spark.table.maintenance.compaction_plan import CompactionTask
 from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.manifests.transaction import Transaction
-from lance_spark.table.operations import (
-    CommittableOperation,
-    DataReplacement,
-    OperationKind,
-    ReserveFragments,
-    Restore,
-    Rewrite,
-    RewriteGroup,
-)
+from lance_spark.table.operations.base import CommittableOperation, OperationKind
+from lance_spark.table.operations.data_replacement import DataReplacement
+from lance_spark.table.operations.reserve_fragments import ReserveFragments
+from lance_spark.table.operations.restore import Restore
+from lance_spark.table.operations.rewrite import Rewrite, RewriteGroup
 from lance_spark.table.row_level.plain_target import PlainTarget
 from lance_spark.table.row_level.row_verbs import write_rows
 from lance_spark.table.row_level.write_target import WriteMode

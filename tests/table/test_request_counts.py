@@ -19,7 +19,7 @@ from lance_spark.table.manifests.external_manifests import ExternalManifests
 from lance_spark.table.manifests.history import History
 from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.manifests.transaction import Transaction
-from lance_spark.table.operations import Append
+from lance_spark.table.operations.append import Append
 from lance_spark.table.paths import ManifestNaming
 from lance_spark.table.rows.fragment import DataFragment
 from lance_spark.table.versions.changes import update_config

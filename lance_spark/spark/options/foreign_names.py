@@ -85,7 +85,7 @@ OF_OTHERS: Mapping[str, str] = {
     **_OF_FILES,
     **OF_JVM_CONNECTOR,
 }
-"""What to write instead of an option, by its name in lower case."""
+"""Advice by the name of an option in lower case: the text to write in its place, or to leave it out."""
 
 _PREFIXES = {"snapshot-property.": _ONE_TEXT}
 

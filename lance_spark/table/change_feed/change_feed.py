@@ -44,7 +44,7 @@ from lance_spark.table.change_feed.version_range import VersionRange
 from lance_spark.table.location import TableLocation
 from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.manifests.manifest_file import ManifestFile
-from lance_spark.table.operations import OperationKind
+from lance_spark.table.operations.base import OperationKind
 from lance_spark.table.operations.manifest_builder import data_format
 from lance_spark.table.reading.blobs.blob_columns import wants_source, with_blob_descriptors
 from lance_spark.table.reading.scan import Scan

@@ -24,7 +24,7 @@ from lance_spark.schema.field import Field, FieldId, LanceSchema
 from lance_spark.storage.overlap import overlapped
 from lance_spark.table.bases import Bases
 from lance_spark.table.manifests.manifest import Manifest
-from lance_spark.table.operations import OperationKind
+from lance_spark.table.operations.base import OperationKind
 from lance_spark.table.reading.fragment_reader import FragmentReader
 from lance_spark.table.row_level.row_lineage import KeptLineage
 from lance_spark.table.rows.deletion_vector import DeletionVector

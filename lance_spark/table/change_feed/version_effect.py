@@ -13,7 +13,8 @@ from lance_spark.schema.field import FieldId
 from lance_spark.table.change_feed.version_diff import NEW_MEANING, same_field_ids
 from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.manifests.transaction import Transaction
-from lance_spark.table.operations import Append, OperationKind
+from lance_spark.table.operations.append import Append
+from lance_spark.table.operations.base import OperationKind
 from lance_spark.table.rows.fragment import DataFragment
 
 

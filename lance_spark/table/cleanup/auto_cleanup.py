@@ -25,7 +25,7 @@ from lance_spark.errors import InvalidInputError, LanceError
 from lance_spark.table.cleanup.policy import CleanupPolicy
 from lance_spark.table.location import TableLocation
 from lance_spark.table.manifests.manifest import Manifest
-from lance_spark.table.operations import OperationKind
+from lance_spark.table.operations.base import OperationKind
 
 _log = logging.getLogger(__name__)
 

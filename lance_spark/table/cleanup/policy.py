@@ -10,12 +10,12 @@ from lance_spark.table.moments import Moment, in_utc
 
 DEFAULT_AGE = timedelta(days=14)
 SAFETY_WINDOW = timedelta(days=7)
-"""How long a file that no version names may belong to a writer that is still at work."""
+"""Age up to which a file that no version names may belong to a writer that is still at work."""
 
 
 @dataclass(frozen=True, slots=True)
 class CleanupPolicy:
-    """Which versions are removed, and which files that no version names.
+    """Versions that are removed, and files that no version names.
 
     A version is removed if it is older than `older_than` and not one of the newest `keep_versions`, as far as these are
     set; if neither is, versions older than two weeks are removed.

@@ -42,8 +42,8 @@ from lance_spark.table.commits.field_ids import next_field_id
 from lance_spark.table.commits.retry import retry_on_conflict
 from lance_spark.table.location import TableLocation
 from lance_spark.table.manifests.manifest import Manifest
-from lance_spark.table.operations import Recomputed
 from lance_spark.table.operations.manifest_builder import data_format
+from lance_spark.table.operations.merge import Recomputed
 from lance_spark.table.reading.blobs.blob_columns import with_blob_descriptors
 from lance_spark.table.reading.scan import Scan
 from lance_spark.table.reading.system_columns import ROW_ADDRESS, ROW_ID, SYSTEM_FIELDS

@@ -40,8 +40,9 @@ from lance_spark.table.location import TableLocation
 from lance_spark.table.manifests.features import check_writable
 from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.manifests.transaction import Transaction
-from lance_spark.table.operations import Merge, Recomputed, Update, UpdateMode
 from lance_spark.table.operations.manifest_builder import data_format
+from lance_spark.table.operations.merge import Merge, Recomputed
+from lance_spark.table.operations.update import Update, UpdateMode
 from lance_spark.table.paths import DATA
 from lance_spark.table.reading.fragment_reader import FragmentReader
 from lance_spark.table.reading.scan import DEFAULT_BATCH_ROWS

@@ -17,8 +17,8 @@ from lance_spark.table.location import TableLocation
 from lance_spark.table.manifests.features import check_writable
 from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.manifests.transaction import Transaction
-from lance_spark.table.operations import Merge, Recomputed
 from lance_spark.table.operations.manifest_builder import data_format
+from lance_spark.table.operations.merge import Merge, Recomputed
 from lance_spark.table.writing.checks import require_columns_of_checks
 from lance_spark.table.writing.column_files import ColumnFiles, Values
 from lance_spark.table.writing.save import DEFAULT_FILE_VERSION, CommitOptions

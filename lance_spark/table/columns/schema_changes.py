@@ -22,8 +22,8 @@ from lance_spark.table.commits.retry import retry_on_conflict
 from lance_spark.table.location import TableLocation
 from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.manifests.transaction import Transaction
-from lance_spark.table.operations import Project
 from lance_spark.table.operations.manifest_builder import data_format
+from lance_spark.table.operations.project import Project
 from lance_spark.table.paths import is_detached
 from lance_spark.table.reading.blobs.blob_columns import with_blob_descriptors
 from lance_spark.table.reading.scan import Scan

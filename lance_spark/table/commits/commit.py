@@ -40,7 +40,7 @@ from lance_spark.table.manifests.manifest_store import ManifestLocation
 from lance_spark.table.manifests.marks import CommitMark
 from lance_spark.table.manifests.mem_wal import check_mem_wal_stays
 from lance_spark.table.manifests.transaction import Transaction
-from lance_spark.table.operations import CommittableOperation, OperationKind, OtherOperation, Settings
+from lance_spark.table.operations.base import CommittableOperation, OperationKind, OtherOperation, Settings
 from lance_spark.table.operations.manifest_builder import keeps_places
 from lance_spark.table.paths import TRANSACTIONS, ManifestNaming, is_detached
 

@@ -17,18 +17,14 @@ from lance_spark.errors import IncompatibleConflictError, RetryableConflictError
 from lance_spark.schema.constraints import CHECK_PREFIX, has_new_checks
 from lance_spark.schema.field import Field, FieldId, LanceSchema
 from lance_spark.table.manifests.index_metadata import IndexMetadata
-from lance_spark.table.operations import (
-    Append,
-    CommittableOperation,
-    CreateIndex,
-    Operation,
-    OperationKind,
-    Overwrite,
-    Rewrite,
-    Update,
-    UpdateConfig,
-)
+from lance_spark.table.operations.append import Append
+from lance_spark.table.operations.base import CommittableOperation, Operation, OperationKind
+from lance_spark.table.operations.create_index import CreateIndex
+from lance_spark.table.operations.overwrite import Overwrite
+from lance_spark.table.operations.rewrite import Rewrite
+from lance_spark.table.operations.update import Update
 from lance_spark.table.operations.update_bases import UpdateBases, clashing
+from lance_spark.table.operations.update_config import UpdateConfig
 from lance_spark.table.operations.update_map import UpdateMap
 from lance_spark.table.rows.fragment import FragmentList
 

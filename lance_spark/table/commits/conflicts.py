@@ -42,8 +42,8 @@ from lance_spark.table.commits.evolution_rules import (
     same_fields_and_nulls,
     unless_of_schema,
 )
-from lance_spark.table.operations import OperationKind
-from lance_spark.table.operations import OperationKind as Kind
+from lance_spark.table.operations.base import OperationKind
+from lance_spark.table.operations.base import OperationKind as Kind
 
 RULES: Mapping[OperationKind, Mapping[OperationKind, Rule]] = {
     Kind.APPEND: {

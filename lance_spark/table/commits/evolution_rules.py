@@ -13,7 +13,11 @@ from lance_spark.table.commits.conflict_rules import (
     same_columns_and_files,
     same_data_files,
 )
-from lance_spark.table.operations import DataReplacement, Merge, Project, Recomputed, Update, UpdateConfig, UpdateMode
+from lance_spark.table.operations.data_replacement import DataReplacement
+from lance_spark.table.operations.merge import Merge, Recomputed
+from lance_spark.table.operations.project import Project
+from lance_spark.table.operations.update import Update, UpdateMode
+from lance_spark.table.operations.update_config import UpdateConfig
 from lance_spark.table.rows.fragment import FragmentList
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from lance_spark.errors import NotFoundError, UnsupportedFeatureError
 from lance_spark.table.manifests.history import History
 from lance_spark.table.manifests.manifest import Manifest
-from lance_spark.table.operations import OperationKind
+from lance_spark.table.operations.base import OperationKind
 from lance_spark.table.operations.manifest_builder import writer_version
 
 MAX_FIELD_ID = 2**31 - 1

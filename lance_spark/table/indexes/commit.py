@@ -15,7 +15,7 @@ from lance_spark.table.manifests.index_metadata import IndexMetadata
 from lance_spark.table.manifests.index_section import parse_indices
 from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.manifests.transaction import Transaction
-from lance_spark.table.operations import CreateIndex
+from lance_spark.table.operations.create_index import CreateIndex
 from lance_spark.table.operations.manifest_builder import data_format
 from lance_spark.table.paths import is_detached
 from lance_spark.table.writing.save import DEFAULT_FILE_VERSION, CommitOptions

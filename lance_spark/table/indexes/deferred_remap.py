@@ -20,7 +20,7 @@ from lance_spark.table.manifests.fragment_reuse import FRAGMENT_REUSE, fragment_
 from lance_spark.table.manifests.index_metadata import IndexMetadata
 from lance_spark.table.manifests.index_section import parse_indices
 from lance_spark.table.manifests.manifest import Manifest
-from lance_spark.table.operations import RewriteGroup
+from lance_spark.table.operations.rewrite import RewriteGroup
 from lance_spark.table.paths import INDICES
 from lance_spark.table.reading.fragment_reader import FragmentReader
 from lance_spark.table.rows.fragment import DataFragment

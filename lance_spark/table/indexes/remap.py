@@ -36,9 +36,9 @@ from lance_spark.table.manifests.index_metadata import IndexMetadata
 from lance_spark.table.manifests.index_section import parse_indices
 from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.manifests.transaction import Transaction
-from lance_spark.table.operations import ReserveFragments, Rewrite, RewriteGroup
 from lance_spark.table.operations.manifest_builder import data_format, largest_fragment_id
-from lance_spark.table.operations.rewrite import RewrittenIndex
+from lance_spark.table.operations.reserve_fragments import ReserveFragments
+from lance_spark.table.operations.rewrite import Rewrite, RewriteGroup, RewrittenIndex
 from lance_spark.table.reading.fragment_reader import FragmentReader
 from lance_spark.table.rows.fragment import DataFragment, FragmentId
 from lance_spark.table.rows.row_address import UInt64Array, row_addresses, split_addresses

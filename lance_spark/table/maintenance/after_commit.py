@@ -11,7 +11,7 @@ from lance_spark.table.indexes.zone_setting import zone_setting
 from lance_spark.table.location import TableLocation
 from lance_spark.table.maintenance.compaction_setting import names_compaction
 from lance_spark.table.manifests.manifest import Manifest
-from lance_spark.table.operations import OperationKind
+from lance_spark.table.operations.base import OperationKind
 
 _log = logging.getLogger(__name__)
 

@@ -17,7 +17,7 @@ from lance_spark.table.maintenance.compaction_options import CompactionOptions
 from lance_spark.table.maintenance.compaction_plan import CompactionTask, Size, plan_compaction
 from lance_spark.table.maintenance.compaction_setting import AutoCompaction
 from lance_spark.table.manifests.manifest import Manifest
-from lance_spark.table.operations import OperationKind
+from lance_spark.table.operations.base import OperationKind
 from lance_spark.table.paths import is_detached
 
 _log = logging.getLogger(__name__)

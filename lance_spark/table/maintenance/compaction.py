@@ -46,8 +46,9 @@ from lance_spark.table.maintenance.compaction_plan import (
 )
 from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.manifests.transaction import Transaction
-from lance_spark.table.operations import OperationKind, Rewrite, RewriteGroup
+from lance_spark.table.operations.base import OperationKind
 from lance_spark.table.operations.manifest_builder import data_format
+from lance_spark.table.operations.rewrite import Rewrite, RewriteGroup
 from lance_spark.table.reading.blobs.blob_columns import sources_in, with_blob_descriptors
 from lance_spark.table.reading.fragment_reader import FragmentReader
 from lance_spark.table.reading.scan import Scan

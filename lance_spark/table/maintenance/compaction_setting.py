@@ -23,7 +23,7 @@ DEFAULT_MIN_FRAGMENTS = 50
 
 @dataclass(frozen=True, slots=True)
 class AutoCompaction:
-    """When to compact after a write.
+    """Condition for a compaction after a write.
 
     Attributes:
         min_fragments: a compaction has to rewrite at least this many fragments of a table, or of a partition.

@@ -26,8 +26,8 @@ from lance_spark.table.maintenance.compaction_options import CompactionOptions
 from lance_spark.table.maintenance.compaction_plan import CompactionPlan, CompactionTask, check_can_rewrite
 from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.manifests.transaction import Transaction
-from lance_spark.table.operations import Rewrite, RewriteGroup
 from lance_spark.table.operations.manifest_builder import data_format
+from lance_spark.table.operations.rewrite import Rewrite, RewriteGroup
 from lance_spark.table.rows.fragment import FragmentId
 from lance_spark.table.rows.row_address import MAX_ROWS_PER_FRAGMENT
 from lance_spark.table.writing.save import CommitOptions

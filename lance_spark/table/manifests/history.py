@@ -31,7 +31,7 @@ from lance_spark.table.paths import TRANSACTIONS, checked_relative, detached_man
 if TYPE_CHECKING:
     from lance_spark.table.manifests.manifest_summary import ManifestSummary
     from lance_spark.table.manifests.transaction import Transaction
-    from lance_spark.table.operations import OperationKind
+    from lance_spark.table.operations.base import OperationKind
 
 _PARSED_FACTOR = 8
 """Bytes in memory of a manifest with parsed fragments per byte of its file: measured."""

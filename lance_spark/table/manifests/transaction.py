@@ -19,7 +19,7 @@ from lance_spark.errors import CorruptFileError, InvalidInputError, LanceError
 from lance_spark.table.paths import transaction_name
 
 if TYPE_CHECKING:
-    from lance_spark.table.operations import CommittableOperation, Operation
+    from lance_spark.table.operations.base import CommittableOperation, Operation
 
 COMMIT_MESSAGE = "__lance_commit_message"
 """The property with the message of a commit."""
@@ -50,7 +50,7 @@ class Transaction:
         Raises:
             CorruptFileError: not a serialized transaction.
         """
-        from lance_spark.table.operations import parse_operation
+        from lance_spark.table.operations.committable import parse_operation
 
         try:
             message = transaction_pb2.Transaction.FromString(bytes(data))
@@ -70,7 +70,7 @@ class Transaction:
             TypeError: this release can only read the operation.
             InvalidInputError: a string that is not valid UTF-8, or a number out of the format's range.
         """
-        from lance_spark.table.operations import CommittableOperation
+        from lance_spark.table.operations.base import CommittableOperation
 
         if not isinstance(self.operation, CommittableOperation):
             raise TypeError(f"an operation of kind {self.operation.kind.value} is not for writing")

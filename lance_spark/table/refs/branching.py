@@ -22,7 +22,7 @@ from lance_spark.table.commits.commit import RetryPolicy
 from lance_spark.table.location import TableLocation
 from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.manifests.manifest_store import ManifestLocation
-from lance_spark.table.operations import OperationKind
+from lance_spark.table.operations.base import OperationKind
 from lance_spark.table.paths import (
     DATA,
     DELETIONS,

@@ -12,7 +12,7 @@ from lance_spark.table.commits.commit import Commit, NewTable, RetryPolicy
 from lance_spark.table.location import TableLocation
 from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.manifests.transaction import Transaction
-from lance_spark.table.operations import Clone
+from lance_spark.table.operations.clone import Clone
 from lance_spark.table.operations.manifest_builder import data_format
 from lance_spark.table.paths import is_detached
 from lance_spark.table.writing.save import DEFAULT_FILE_VERSION

@@ -33,7 +33,7 @@ from lance_spark.schema.field import Field, FieldId, LanceSchema
 from lance_spark.schema.generated import identities_of
 from lance_spark.schema.projection import dotted, find, parse_path
 from lance_spark.table.commits.retry import cleanup_on_failure
-from lance_spark.table.operations import OperationKind
+from lance_spark.table.operations.base import OperationKind
 from lance_spark.table.operations.manifest_builder import data_format
 from lance_spark.table.reading.blobs.blob_columns import with_blob_descriptors
 from lance_spark.table.reading.fragment_columns import SelectedFields

@@ -22,7 +22,7 @@ from lance_spark.schema.field import LanceSchema
 from lance_spark.table.bases import Bases
 from lance_spark.table.location import TableLocation
 from lance_spark.table.manifests.manifest import Manifest
-from lance_spark.table.operations import OperationKind
+from lance_spark.table.operations.base import OperationKind
 from lance_spark.table.reading.fragment_reader import FragmentReader
 from lance_spark.table.reading.scan import Scan
 from lance_spark.table.row_level.delete import address_scan

@@ -25,8 +25,11 @@ from lance_spark.table.location import TableLocation
 from lance_spark.table.manifests.features import check_writable
 from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.manifests.transaction import Transaction
-from lance_spark.table.operations import Append, CommittableOperation, Delete, OperationKind, Update
+from lance_spark.table.operations.append import Append
+from lance_spark.table.operations.base import CommittableOperation, OperationKind
+from lance_spark.table.operations.delete import Delete
 from lance_spark.table.operations.manifest_builder import data_format
+from lance_spark.table.operations.update import Update
 from lance_spark.table.paths import is_detached
 from lance_spark.table.reading.fragment_reader import FragmentReader
 from lance_spark.table.row_level.rewritten_rows import MovedRows, NewFragment

@@ -24,7 +24,7 @@ from lance_spark.schema.constraints import has_new_checks
 from lance_spark.schema.field import FieldId, LanceSchema
 from lance_spark.storage.base import ObjectStore
 from lance_spark.table.commits.retry import retry_on_conflict
-from lance_spark.table.operations import OperationKind
+from lance_spark.table.operations.base import OperationKind
 from lance_spark.table.reading.blobs.signed_sources import SignedSources
 from lance_spark.table.reading.scan import Scan
 from lance_spark.table.row_level.read_conflicts import ReadRows

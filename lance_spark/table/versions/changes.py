@@ -15,8 +15,11 @@ from lance_spark.table.location import TableLocation
 from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.manifests.marks import IdentityMark
 from lance_spark.table.manifests.transaction import Transaction
-from lance_spark.table.operations import CommittableOperation, Restore, UpdateBases, UpdateConfig
+from lance_spark.table.operations.base import CommittableOperation
 from lance_spark.table.operations.manifest_builder import data_format
+from lance_spark.table.operations.restore import Restore
+from lance_spark.table.operations.update_bases import UpdateBases
+from lance_spark.table.operations.update_config import UpdateConfig
 from lance_spark.table.operations.update_map import UpdateMap
 from lance_spark.table.paths import is_detached
 from lance_spark.table.refs.tagging import kept_while_restored

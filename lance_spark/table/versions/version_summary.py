@@ -19,7 +19,7 @@ from lance_spark.table.manifests.manifest import WriterVersion, timestamp_of
 from lance_spark.table.manifests.manifest_store import ManifestLocation
 from lance_spark.table.manifests.manifest_summary import ManifestSummary
 from lance_spark.table.manifests.transaction import COMMIT_MESSAGE
-from lance_spark.table.operations import OperationKind
+from lance_spark.table.operations.base import OperationKind
 from lance_spark.table.rows.fragment import FragmentList
 
 _fragment = table_pb2.DataFragment.FromString

@@ -9,8 +9,10 @@ from lance_spark.errors import IncompatibleConflictError, InvalidInputError
 from lance_spark.table.bases import BasePath
 from lance_spark.table.commits.commit import Rebase
 from lance_spark.table.manifests.manifest import Manifest
-from lance_spark.table.operations import Append, CommittableOperation, Overwrite
+from lance_spark.table.operations.append import Append
+from lance_spark.table.operations.base import CommittableOperation
 from lance_spark.table.operations.clone import free_base_id
+from lance_spark.table.operations.overwrite import Overwrite
 from lance_spark.table.operations.update_bases import clashing
 
 

@@ -24,8 +24,10 @@ from lance_spark.table.manifests.history import History
 from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.manifests.marks import CommitMark, IdentityMark
 from lance_spark.table.manifests.transaction import COMMIT_MESSAGE, Transaction
-from lance_spark.table.operations import Append, Merge, Overwrite
+from lance_spark.table.operations.append import Append
 from lance_spark.table.operations.manifest_builder import data_format
+from lance_spark.table.operations.merge import Merge
+from lance_spark.table.operations.overwrite import Overwrite
 from lance_spark.table.rows.fragment import DataFragment
 from lance_spark.table.writing.base_selection import require_same_bases
 from lance_spark.table.writing.conform import same_columns

@@ -24,7 +24,6 @@ from lance_spark.table.commits.field_ids import next_field_id
 from lance_spark.table.location import TableLocation
 from lance_spark.table.manifests.history import History
 from lance_spark.table.manifests.manifest import Manifest
-from lance_spark.table.operations import Merge, Recomputed, Update
 from lance_spark.table.operations.delete import with_deletions
 from lance_spark.table.operations.manifest_builder import (
     assign_fragment_ids,
@@ -33,7 +32,8 @@ from lance_spark.table.operations.manifest_builder import (
     largest_fragment_id,
     with_row_ids,
 )
-from lance_spark.table.operations.update import completed_lineage
+from lance_spark.table.operations.merge import Merge, Recomputed
+from lance_spark.table.operations.update import Update, completed_lineage
 from lance_spark.table.reading.fragment_reader import FragmentReader
 from lance_spark.table.rows.fragment import DataFragment, FragmentId, FragmentList
 from lance_spark.table.writing.column_files import ColumnFiles, NewColumns, physical_batches

@@ -45,7 +45,7 @@ WITHOUT_CONNECTOR = "spark = builder.getOrCreate()"
 
 
 def printed(jar: Path, root: Path, body: str, *settings: str, start: str = CONFIGURED) -> str:
-    """What a session with the connector prints to stderr.
+    """Text that a session with the connector prints to stderr.
 
     Args:
         start: `CONFIGURED` or `WITHOUT_CONNECTOR`.

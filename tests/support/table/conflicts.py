@@ -7,9 +7,7 @@ from collections.abc import Callable
 import lance
 import pyarrow as pa
 
-from lance_spark.table.operations import (
-    OperationKind,
-)
+from lance_spark.table.operations.base import OperationKind
 
 K = OperationKind
 

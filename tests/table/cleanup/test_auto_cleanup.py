@@ -21,7 +21,7 @@ from lance_spark.storage.faults import Fault, FaultStore
 from lance_spark.table.cleanup.auto_cleanup import INTERVAL, OLDER_THAN, RETAIN_VERSIONS, clean_up_after, parse_duration
 from lance_spark.table.location import TableLocation
 from lance_spark.table.manifests.history import History
-from lance_spark.table.operations import OperationKind
+from lance_spark.table.operations.base import OperationKind
 from lance_spark.table.versions.changes import update_config
 
 ROWS = pa.table({"a": [1, 2, 3]})

@@ -23,7 +23,7 @@ from lance_spark.errors import (
 from lance_spark.storage.faults import Fault, Harm
 from lance_spark.table.columns.add_columns import ColumnsToAdd, add_columns
 from lance_spark.table.manifests.features import FeatureFlag
-from lance_spark.table.operations import Merge
+from lance_spark.table.operations.merge import Merge
 from tests.support.column_tables import KINDS, checked, make, named_files, operation_of, rows
 from tests.support.harmed_tables import PUT, QUIET, files, with_faults
 from tests.support.threads import all_at_once

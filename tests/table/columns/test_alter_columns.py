@@ -19,7 +19,8 @@ from lance_spark.errors import (
 )
 from lance_spark.storage.faults import Fault, Harm
 from lance_spark.table.columns.alter_column import Alteration, alter_column
-from lance_spark.table.operations import Merge, UpdateConfig
+from lance_spark.table.operations.merge import Merge
+from lance_spark.table.operations.update_config import UpdateConfig
 from lance_spark.table.writing.row_source import RowSource
 from tests.support.column_tables import KINDS, checked, make, named_files, operation_of, rows
 from tests.support.harmed_tables import PUT, QUIET, files, with_faults

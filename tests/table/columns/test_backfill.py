@@ -25,7 +25,8 @@ from lance_spark.table.columns.backfill import (
     write_backfill,
 )
 from lance_spark.table.dataset import Dataset
-from lance_spark.table.operations import Merge, Update, UpdateMode
+from lance_spark.table.operations.merge import Merge
+from lance_spark.table.operations.update import Update, UpdateMode
 from tests.support.column_tables import KINDS, checked, make, named_files, operation_of, rows
 from tests.support.harmed_tables import QUIET, files
 

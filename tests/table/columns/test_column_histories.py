@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 import lance_spark
 from lance_spark.errors import RetryableConflictError
-from lance_spark.table.operations import Merge
 from lance_spark.table.operations.base import Settings
 from lance_spark.table.operations.manifest_builder import data_format
+from lance_spark.table.operations.merge import Merge
 from tests.support.column_tables import checked, make
 
 STEPS = st.lists(

@@ -16,7 +16,7 @@ from lance_spark.file_version import FileVersion
 from lance_spark.schema.field import FieldId
 from lance_spark.table.commits.commit import Commit, NewTable
 from lance_spark.table.manifests.transaction import Transaction
-from lance_spark.table.operations import DataReplacement
+from lance_spark.table.operations.data_replacement import DataReplacement
 from lance_spark.table.rows.fragment import DataFile, FragmentId
 from tests.support.column_tables import checked, make, operation_of, rows
 

@@ -22,7 +22,8 @@ from lance_spark.schema import evolution
 from lance_spark.storage.faults import Fault, Harm
 from lance_spark.table.columns.alter_column import Alteration, alter_column
 from lance_spark.table.columns.schema_changes import project
-from lance_spark.table.operations import Merge, Project
+from lance_spark.table.operations.merge import Merge
+from lance_spark.table.operations.project import Project
 from lance_spark.table.writing.row_source import RowSource
 from tests.support.column_tables import KINDS, checked, make, operation_of, rows
 from tests.support.harmed_tables import PUT, QUIET, with_faults

@@ -12,7 +12,7 @@ import pytest
 import lance_spark
 from lance_spark._proto import transaction_pb2
 from lance_spark.errors import IncompatibleConflictError, InvalidInputError, NotFoundError
-from lance_spark.table.operations import UpdateConfig
+from lance_spark.table.operations.update_config import UpdateConfig
 from lance_spark.table.operations.update_map import UpdateMap
 from tests.support.column_tables import checked, make, operation_of, rows
 

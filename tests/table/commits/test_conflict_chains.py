@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 import lance_spark
 from lance_spark.errors import CommitConflictError, LanceError
 from lance_spark.table.commits import retry
-from lance_spark.table.operations import OperationKind
+from lance_spark.table.operations.base import OperationKind
 from tests.support.model import State
 from tests.support.rivals import OURS, THEIRS, Copies, Step, append, states, troubles
 

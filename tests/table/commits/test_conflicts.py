@@ -14,18 +14,14 @@ from lance_spark.errors import CommitConflictError, IncompatibleConflictError, R
 from lance_spark.schema.arrow import from_arrow_schema
 from lance_spark.table.commits.conflict_rules import ConflictContext
 from lance_spark.table.commits.conflicts import RULES, check_conflict
-from lance_spark.table.operations import (
-    COMMITTABLE,
-    Append,
-    Clone,
-    Delete,
-    OperationKind,
-    OtherOperation,
-    Overwrite,
-    Update,
-    UpdateBases,
-)
-from lance_spark.table.operations.base import CommittableOperation
+from lance_spark.table.operations.append import Append
+from lance_spark.table.operations.base import CommittableOperation, OperationKind, OtherOperation
+from lance_spark.table.operations.clone import Clone
+from lance_spark.table.operations.committable import COMMITTABLE
+from lance_spark.table.operations.delete import Delete
+from lance_spark.table.operations.overwrite import Overwrite
+from lance_spark.table.operations.update import Update
+from lance_spark.table.operations.update_bases import UpdateBases
 from lance_spark.table.rows.fragment import FragmentId
 from tests.support.table.conflicts import MEASURED, K, in_between
 

@@ -18,7 +18,8 @@ import lance_spark
 from lance_spark.errors import IncompatibleConflictError, RetryableConflictError
 from lance_spark.table.commits import retry
 from lance_spark.table.commits.conflicts import RULES
-from lance_spark.table.operations import COMMITTABLE, OperationKind
+from lance_spark.table.operations.base import OperationKind
+from lance_spark.table.operations.committable import COMMITTABLE
 from tests.support.rivals import OURS, THEIRS, Copies, Step, states, troubles
 
 K = OperationKind

@@ -15,18 +15,12 @@ from lance_spark.schema.arrow import from_arrow_schema
 from lance_spark.schema.field import FieldId
 from lance_spark.table.commits.conflict_rules import ConflictContext
 from lance_spark.table.commits.conflicts import check_conflict
-from lance_spark.table.operations import (
-    CommittableOperation,
-    DataReplacement,
-    Merge,
-    Operation,
-    OtherOperation,
-    Project,
-    Recomputed,
-    Update,
-    UpdateMode,
-)
-from lance_spark.table.operations import OperationKind as K
+from lance_spark.table.operations.base import CommittableOperation, Operation, OtherOperation
+from lance_spark.table.operations.base import OperationKind as K
+from lance_spark.table.operations.data_replacement import DataReplacement
+from lance_spark.table.operations.merge import Merge, Recomputed
+from lance_spark.table.operations.project import Project
+from lance_spark.table.operations.update import Update, UpdateMode
 from lance_spark.table.rows.fragment import FragmentList
 from tests.support.column_tables import make, rows
 

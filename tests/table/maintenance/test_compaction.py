@@ -34,7 +34,8 @@ from lance_spark.table.maintenance.compaction_options import CompactionOptions
 from lance_spark.table.maintenance.compaction_plan import CompactionTask
 from lance_spark.table.manifests.history import History
 from lance_spark.table.manifests.index_section import parse_indices
-from lance_spark.table.operations import Rewrite, Settings
+from lance_spark.table.operations.base import Settings
+from lance_spark.table.operations.rewrite import Rewrite
 from lance_spark.table.writing.save import CommitOptions
 from tests.support.harmed_tables import with_faults
 

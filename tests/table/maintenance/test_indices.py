@@ -24,16 +24,12 @@ from lance_spark.table.commits.conflict_rules import ConflictContext
 from lance_spark.table.commits.conflicts import check_conflict
 from lance_spark.table.manifests.index_metadata import IndexMetadata
 from lance_spark.table.manifests.transaction import Transaction
-from lance_spark.table.operations import (
-    CreateIndex,
-    OperationKind,
-    OtherOperation,
-    ReserveFragments,
-    Rewrite,
-)
-from lance_spark.table.operations import OperationKind as K
-from lance_spark.table.operations.base import CommittableOperation
+from lance_spark.table.operations.base import CommittableOperation, OperationKind, OtherOperation
+from lance_spark.table.operations.base import OperationKind as K
+from lance_spark.table.operations.create_index import CreateIndex
 from lance_spark.table.operations.manifest_builder import largest_fragment_id
+from lance_spark.table.operations.reserve_fragments import ReserveFragments
+from lance_spark.table.operations.rewrite import Rewrite
 from lance_spark.table.rows.fragment import MAX_FRAGMENT_ID
 
 ONE_ROW = pa.table({"a": [1]})

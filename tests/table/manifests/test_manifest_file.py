@@ -19,7 +19,9 @@ from lance_spark.file_version import FileVersion
 from lance_spark.table.location import TableLocation
 from lance_spark.table.manifests.manifest_file import ManifestFile
 from lance_spark.table.manifests.transaction import Transaction
-from lance_spark.table.operations import Append, OperationKind, Overwrite
+from lance_spark.table.operations.append import Append
+from lance_spark.table.operations.base import OperationKind
+from lance_spark.table.operations.overwrite import Overwrite
 from lance_spark.table.rows import fragment as rows_fragment
 from lance_spark.table.rows.fragment import FragmentId
 

@@ -21,8 +21,9 @@ from lance_spark.table.bases import BasePath
 from lance_spark.table.commits.commit import RetryPolicy
 from lance_spark.table.location import TableLocation
 from lance_spark.table.manifests.history import History
-from lance_spark.table.operations import Clone, OperationKind, UpdateBases
-from lance_spark.table.operations.clone import free_base_id
+from lance_spark.table.operations.base import OperationKind
+from lance_spark.table.operations.clone import Clone, free_base_id
+from lance_spark.table.operations.update_bases import UpdateBases
 from lance_spark.table.refs.clone import shallow_clone
 from lance_spark.table.rows.fragment import BaseId
 from tests.support.equality import assert_tables_equal

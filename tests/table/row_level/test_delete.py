@@ -25,7 +25,7 @@ from lance_spark.storage.faults import Fault, Harm
 from lance_spark.table.dataset import Dataset
 from lance_spark.table.location import TableLocation
 from lance_spark.table.manifests.features import FeatureFlag
-from lance_spark.table.operations import Delete
+from lance_spark.table.operations.delete import Delete
 from lance_spark.table.writing.row_source import RowSource
 from tests.support.harmed_tables import PUT, QUIET, files, with_faults
 from tests.support.keyed_rows import read_by_both, rows

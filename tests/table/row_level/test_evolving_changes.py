@@ -17,7 +17,8 @@ from lance_spark.table.columns.backfill import commit_backfill, plan_new_values,
 from lance_spark.table.commits.commit import Commit, NewTable
 from lance_spark.table.dataset import Dataset
 from lance_spark.table.manifests.transaction import Transaction
-from lance_spark.table.operations import DataReplacement, Merge
+from lance_spark.table.operations.data_replacement import DataReplacement
+from lance_spark.table.operations.merge import Merge
 from lance_spark.table.row_level.rewritten_rows import NO_ORIGIN, NewFragment
 from lance_spark.table.row_level.row_changes import commit_row_changes, rows_by_fragment
 from lance_spark.table.writing.schema_merge import evolved_schema

@@ -26,7 +26,8 @@ from lance_spark.errors import (
 from lance_spark.storage.faults import Fault, Harm
 from lance_spark.table.dataset import Dataset
 from lance_spark.table.location import TableLocation
-from lance_spark.table.operations import Delete, Update
+from lance_spark.table.operations.delete import Delete
+from lance_spark.table.operations.update import Update
 from lance_spark.table.reading.reader import ScanReader
 from lance_spark.table.reading.selection import FragmentRows
 from lance_spark.table.row_level.merge import MergeActions

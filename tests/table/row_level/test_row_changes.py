@@ -19,7 +19,9 @@ from lance_spark.table.dataset import Dataset
 from lance_spark.table.location import TableLocation
 from lance_spark.table.manifests.history import History
 from lance_spark.table.manifests.manifest import Manifest
-from lance_spark.table.operations import Append, Delete, Update
+from lance_spark.table.operations.append import Append
+from lance_spark.table.operations.delete import Delete
+from lance_spark.table.operations.update import Update
 from lance_spark.table.row_level.rewritten_rows import NO_ORIGIN, NewFragment
 from lance_spark.table.row_level.row_changes import DeletedRows, commit_row_changes, rows_by_fragment
 from lance_spark.table.rows.fragment import DataFragment, FragmentId, FragmentList

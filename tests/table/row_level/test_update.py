@@ -29,7 +29,7 @@ from lance_spark.expr.nodes import Column
 from lance_spark.storage.faults import Fault, Harm
 from lance_spark.table.dataset import Dataset
 from lance_spark.table.location import TableLocation
-from lance_spark.table.operations import Update
+from lance_spark.table.operations.update import Update
 from tests.support.harmed_tables import PUT, QUIET, assert_nothing_left_over, files, with_faults
 from tests.support.keyed_rows import read_by_both, rows
 from tests.support.row_verbs import update_rows

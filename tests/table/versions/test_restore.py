@@ -14,9 +14,10 @@ from lance_spark.schema.arrow import from_arrow_schema
 from lance_spark.storage.faults import Fault, Harm
 from lance_spark.table.commits.conflict_rules import ConflictContext
 from lance_spark.table.commits.conflicts import check_conflict
-from lance_spark.table.operations import OperationKind as K
-from lance_spark.table.operations import OtherOperation, Restore
+from lance_spark.table.operations.base import OperationKind as K
+from lance_spark.table.operations.base import OtherOperation
 from lance_spark.table.operations.manifest_builder import largest_fragment_id
+from lance_spark.table.operations.restore import Restore
 from lance_spark.table.versions.changes import restore
 from tests.support.harmed_tables import NO_WAIT, with_faults
 

@@ -20,8 +20,11 @@ from lance_spark.table.commits.conflicts import check_conflict
 from lance_spark.table.location import TableLocation
 from lance_spark.table.manifests.features import FeatureFlag
 from lance_spark.table.manifests.history import History
-from lance_spark.table.operations import Operation, OtherOperation, Overwrite, Restore, UpdateConfig
-from lance_spark.table.operations import OperationKind as K
+from lance_spark.table.operations.base import Operation, OtherOperation
+from lance_spark.table.operations.base import OperationKind as K
+from lance_spark.table.operations.overwrite import Overwrite
+from lance_spark.table.operations.restore import Restore
+from lance_spark.table.operations.update_config import UpdateConfig
 from lance_spark.table.operations.update_map import UpdateMap
 from lance_spark.table.versions.changes import update_config
 

@@ -12,7 +12,8 @@ import pytest
 import lance_spark
 from lance_spark.errors import InvalidInputError, RetryableConflictError
 from lance_spark.storage.faults import Fault, Harm
-from lance_spark.table.operations import Append, Merge
+from lance_spark.table.operations.append import Append
+from lance_spark.table.operations.merge import Merge
 from lance_spark.table.writing.row_source import RowSource
 from tests.support.column_tables import checked, make, named_files, operation_of, rows
 from tests.support.harmed_tables import PUT, QUIET, files, with_faults

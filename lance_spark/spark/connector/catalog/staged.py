@@ -13,16 +13,14 @@ from dataclasses import replace
 import pyarrow as pa
 from pyspark.sql.types import StructType
 
+from lance_spark.errors import AlreadyExistsError, NotFoundError
 from lance_spark.namespace.directory import DirectoryNamespace
 from lance_spark.namespace.directory_places import delete_tables_in
 from lance_spark.namespace.locations import CATALOG_DIRECTORY, hashed_directory, location_uri, requested_location
 from lance_spark.namespace.object_id import object_id
 from lance_spark.partitioned.new_table import NewPartitionedTable
 from lance_spark.partitioned.partitioned_target import PartitionedTarget
-from lance_spark.partitioned.table import (
-    PartitionedTable,
-    is_partitioned_table,
-)
+from lance_spark.partitioned.table import PartitionedTable, is_partitioned_table
 from lance_spark.spark.connector.catalog.partitioned_definition import new_table, replacement, stable_row_ids
 from lance_spark.spark.connector.catalog.resolve import (
     ResolvedTable,
@@ -41,7 +39,6 @@ from lance_spark.spark.jobs.write_plans import TableDefinition, plan_write
 from lance_spark.spark.options.options import WriteOptions
 from lance_spark.spark.options.table_properties import TableProperties
 from lance_spark.storage import open_store
-from lance_spark.table.commits.retry import cleanup_on_failure
 from lance_spark.table.dataset import Dataset
 from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.row_level.write_target import WriteMode, remove_late_files
@@ -110,8 +107,13 @@ class StagedTable:
         job = unpickle_job(attachments[0]) if attachments else self.job(self.staged.columns, {}, like=like)
         committed = job.commit(unpickle_results(attachments[1:]))
         if self.staged.location is not None:
-            with cleanup_on_failure(lambda: self._delete_unnamed(committed)):
+            try:
                 _give_name(self.staged)
+            except (AlreadyExistsError, NotFoundError):  # After other errors the table may have its name.
+                self._delete_unnamed(committed)
+                raise
+            if self.staged.replaces is not None and self.staged.catalog is not None:
+                remove_expired_tables(self.staged.catalog)
         return committed
 
     def give_up(self) -> None:
@@ -208,8 +210,6 @@ def _give_name(staged: Staged) -> None:
         names.declare_table(identifier, location=staged.location)
     else:
         names.replace_table(identifier, staged.replaces, staged.location)
-        assert staged.catalog is not None, "a name is one of a catalog"
-        remove_expired_tables(staged.catalog)
 
 
 def _has_own_directory(staged: Staged) -> bool:

@@ -16,6 +16,7 @@ _OF_VERBS = (
     "layouts.v2_0.field_reader",
     "table.commits.conflicts",
     "table.manifests.external_manifests",
+    "table.operations.committable",
     "table.reading.decoding.few_rows",
     "table.reading.read_shape",
     "table.reading.row_group_pruning",
