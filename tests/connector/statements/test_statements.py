@@ -132,6 +132,7 @@ def test_tables_of_the_current_namespace(spark: SparkSession, table: str) -> Non
 
 
 @pytest.mark.slow
+@pytest.mark.since("4.1", "parameters of statements of extensions")
 def test_parameters(spark: SparkSession, table: str) -> None:
     version = {"version": 2}
     spark.sql(f"ALTER TABLE {table} CREATE TAG first AS OF VERSION :version", args=version)
