@@ -125,6 +125,7 @@ def test_locations_for_commits_name_what_follows_a_commit() -> None:
         "namespace/dropped_tables.py",
         "partitioned/table.py",  # Commits to partitions are made on pinned copies; `vacuum` cleans them up.
         "partitioned/maintenance/vacuum.py",
+        "partitioned/new_table.py",  # Looks whether a table is there.
         "spark/blobs/references.py",
         "spark/connector/procedures/catalog_procedures.py",
         "spark/plugin/reader.py",
