@@ -5,19 +5,22 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
 
 import pyarrow as pa
 
-from lance_spark.partitioned.table import PartitionedTable
 from lance_spark.spark.jobs.task_result import TaskResult, written_splits
 from lance_spark.table.commits.retry import cleanup_on_failure
-from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.row_level.read_conflicts import ReadRows
 from lance_spark.table.row_level.row_writer import WrittenSplit
 from lance_spark.table.row_level.write_target import AnyTarget
 from lance_spark.table.writing.save import CommitOptions
 
-Version = Manifest | PartitionedTable
+if TYPE_CHECKING:  # Every task imports this module.
+    from lance_spark.partitioned.table import PartitionedTable
+    from lance_spark.table.manifests.manifest import Manifest
+
+Version: TypeAlias = "Manifest | PartitionedTable"
 """A version of a table: of a plain one its manifest."""
 
 

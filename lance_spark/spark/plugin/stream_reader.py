@@ -22,6 +22,7 @@ from lance_spark.spark.compat import SPARK, SPARK_NAME
 from lance_spark.spark.compat.sources import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 from lance_spark.spark.connector.channel.handles import TableHandle
 from lance_spark.spark.connector.channel.registry import Call, Session
+from lance_spark.spark.connector.channel.tasks import messages
 from lance_spark.spark.connector.channel.warm_worker import errors_without_traceback, keep_imports
 from lance_spark.spark.connector.streaming import source
 from lance_spark.spark.connector.streaming.parsed_stream import ParsedStream, StreamRequest, StreamState
@@ -160,7 +161,7 @@ class LanceStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if not isinstance(partition, StreamPartition):
             return  # What Spark makes up for a batch without work.
         with errors_without_traceback():
-            yield from self._task(iter([pa.RecordBatch.from_pydict({"work": pa.array([partition.work], pa.binary())})]))
+            yield from self._task(iter([messages([partition.work])]))
         keep_imports()
 
 

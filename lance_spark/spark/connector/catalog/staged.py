@@ -31,7 +31,7 @@ from lance_spark.spark.connector.catalog.resolve import (
 )
 from lance_spark.spark.connector.catalog.table import EVOLVES, READS, WRITES, TableDescription, describe
 from lance_spark.spark.connector.channel.handles import Staged, TableHandle
-from lance_spark.spark.connector.write.job_task import unpickle_job, unpickle_results
+from lance_spark.spark.connector.write.job_results import unpickle_job, unpickle_results
 from lance_spark.spark.connector.write.tables import write_target
 from lance_spark.spark.jobs.job import Version
 from lance_spark.spark.jobs.write_job import WriteJob

@@ -34,8 +34,9 @@ class ReadyRequest:
 
 @operation("planner.ready")
 def ready(request: ReadyRequest, call: Call) -> Done:
-    """Imports what statements need, of which LLVM takes the longest."""
+    """Imports what statements need; LLVM and pyarrow's groups, which import pandas, take the longest."""
     import_verbs()
+    import_module("pyarrow.acero")
     llvm()
     return Done()
 

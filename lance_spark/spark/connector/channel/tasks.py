@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql.types import BinaryType, DataType, StructType
 
-from lance_spark.errors import InvalidInputError, LanceError
+from lance_spark.errors import InvalidInputError, LanceError, UnsupportedFeatureError
 from lance_spark.expr.columns import resolve_names
 from lance_spark.expr.literals import Literal
 from lance_spark.expr.nodes import Expr, conjunction, referenced_columns, with_values
@@ -227,9 +227,20 @@ def _older(column: pa.Field, reason: str) -> str:
     )
 
 
-def messages(results: Iterable[bytes]) -> pa.RecordBatch:
-    """Task results, one row each."""
-    return pa.RecordBatch.from_pydict({"message": pa.array(list(results), pa.binary())})
+def messages(items: Iterable[bytes]) -> pa.RecordBatch:
+    """Work items or results of tasks, one row each.
+
+    Raises:
+        UnsupportedFeatureError: they have 2 GiB or more together, which Spark cannot take.
+    """
+    values = list(items)
+    ends = np.cumsum([0, *map(len, values)], dtype=np.int64)
+    if ends[-1] >= 1 << 31:
+        raise UnsupportedFeatureError(f"the results of a task have {ends[-1]} bytes; Spark takes less than 2 GiB")
+    # `pa.array` imports pandas, which takes a worker longer than a small write.
+    buffers = [None, pa.py_buffer(ends.astype(np.int32)), pa.py_buffer(b"".join(values))]
+    column = pa.Array.from_buffers(pa.binary(), len(values), buffers)
+    return pa.RecordBatch.from_arrays([column], ["message"])
 
 
 def work_of(batches: Iterable[pa.RecordBatch]) -> list[bytes]:

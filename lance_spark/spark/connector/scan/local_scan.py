@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from lance_spark.errors import LanceError
 from lance_spark.spark.connector.channel.task_metrics import cost_since
-from lance_spark.spark.connector.channel.tasks import TaskFunction
+from lance_spark.spark.connector.channel.tasks import TaskFunction, messages
 from lance_spark.spark.options.options import DEFAULT_PARTITION_BYTES, ReadOptions
 from lance_spark.spark.partitions import SizedRows
 from lance_spark.storage.meter import READS
@@ -103,7 +103,7 @@ class _TooLargeError(Exception):
 def _run(task: TaskFunction, work: bytes, most: int) -> list[pa.RecordBatch]:
     batches: list[pa.RecordBatch] = []
     num_bytes = 0
-    for batch in task(iter([pa.RecordBatch.from_pydict({"work": pa.array([work], pa.binary())})])):
+    for batch in task(iter([messages([work])])):
         num_bytes += batch.nbytes
         if num_bytes > most:
             raise _TooLargeError

@@ -18,7 +18,8 @@ from lance_spark.spark.connector.channel.registry import Call, Done, Reply, oper
 from lance_spark.spark.connector.channel.tasks import MESSAGE_TYPE, command
 from lance_spark.spark.connector.scan.partition_keys import SparkTransform
 from lance_spark.spark.connector.streaming.upsert import brought_columns, plan_upsert, with_extra_columns
-from lance_spark.spark.connector.write.job_task import JobTask, Written, blob_inputs, counts_of, unpickle_results
+from lance_spark.spark.connector.write.job_results import Written, blob_inputs, counts_of, unpickle_results
+from lance_spark.spark.connector.write.job_task import JobTask
 from lance_spark.spark.connector.write.overwrite_mode import OVERWRITE_ROWS
 from lance_spark.spark.connector.write.tables import Layout, RequestedMode, table_of
 from lance_spark.spark.connector.write.write import WriteSummary

@@ -17,7 +17,8 @@ from lance_spark.spark.connector.channel.registry import Call, Done, Reply, oper
 from lance_spark.spark.connector.channel.tasks import MESSAGE_TYPE, command
 from lance_spark.spark.connector.scan.requests import ScanRequest
 from lance_spark.spark.connector.scan.scan import Taken
-from lance_spark.spark.connector.write.job_task import JobTask, Written, blob_inputs, counts_of, unpickle_results
+from lance_spark.spark.connector.write.job_results import Written, blob_inputs, counts_of, unpickle_results
+from lance_spark.spark.connector.write.job_task import JobTask
 from lance_spark.spark.connector.write.row_search import CHEAP_SPLITS, is_cheap_to_search
 from lance_spark.spark.connector.write.statement_reads import isolation_of, reads_of
 from lance_spark.spark.connector.write.tables import table_of

@@ -19,8 +19,7 @@ from lance_spark.spark.connector.channel.tasks import MESSAGE_TYPE, command
 from lance_spark.spark.connector.scan.partition_keys import SparkTransform
 from lance_spark.spark.connector.scan.requests import ScanRequest
 from lance_spark.spark.connector.scan.scan import Taken
-from lance_spark.spark.connector.write.job_task import (
-    JobTask,
+from lance_spark.spark.connector.write.job_results import (
     Written,
     blob_inputs,
     counts_of,
@@ -28,6 +27,7 @@ from lance_spark.spark.connector.write.job_task import (
     unpickle_job,
     unpickle_results,
 )
+from lance_spark.spark.connector.write.job_task import JobTask
 from lance_spark.spark.connector.write.overwrite_mode import is_everything
 from lance_spark.spark.connector.write.row_search import search_job
 from lance_spark.spark.connector.write.statement_reads import reads_of
