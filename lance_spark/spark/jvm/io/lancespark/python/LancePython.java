@@ -51,6 +51,12 @@ public final class LancePython {
 
   private static final Map<String, String> VERSIONS = new ConcurrentHashMap<>();
 
+  /** Where Python finds modules. Spark looks for its own jar each time it is asked, longer than a request takes. */
+  private static final String PATH =
+      PythonUtils.mergePythonPaths(
+          PythonUtils.toSeq(
+              List.of(PythonUtils.sparkPythonPath(), System.getenv().getOrDefault("PYTHONPATH", ""))));
+
   /**
    * A Python.
    *
@@ -86,7 +92,7 @@ public final class LancePython {
   }
 
   private static SimplePythonFunction function(byte[] command, String program) {
-    Map<String, String> environment = new HashMap<>(Map.of("PYTHONPATH", path()));
+    Map<String, String> environment = new HashMap<>(Map.of("PYTHONPATH", PATH));
     return new SimplePythonFunction(
         command, environment, new ArrayList<>(), program, version(ofPlanner()), new ArrayList<>(), null);
   }
@@ -153,17 +159,12 @@ public final class LancePython {
         + DRIVER_VARIABLE + " or " + DRIVER_SETTING + " for the driver alone), or install lance-spark there";
   }
 
-  private static String path() {
-    String userPath = System.getenv().getOrDefault("PYTHONPATH", "");
-    return PythonUtils.mergePythonPaths(PythonUtils.toSeq(List.of(PythonUtils.sparkPythonPath(), userPath)));
-  }
-
   /** Runs a program with {@code -c} and the arguments. */
   private static Run run(Choice choice, String... arguments) {
     List<String> command = new ArrayList<>(List.of(choice.program(), "-c"));
     command.addAll(List.of(arguments));
     ProcessBuilder builder = new ProcessBuilder(command);
-    builder.environment().put("PYTHONPATH", path());
+    builder.environment().put("PYTHONPATH", PATH);
     Process process = null;
     try {
       process = builder.start();
