@@ -125,7 +125,7 @@ class PartitionWriter(RowWriter):
         return writer
 
     def _blob_source(self) -> BlobSource:
-        return sources_in(self._bases_of, self._table.storage_options, self._others)
+        return sources_in(self._bases_of, self._table.root, self._table.storage_options, self._others)
 
     def _bases_of(self, object_id: str | None) -> Bases:
         """The bases of a partition in the version that rows were read from."""

@@ -247,7 +247,7 @@ def _rewritten(table: TableLocation, base: Manifest, task: CompactionTask, place
                 in_file_version(base.schema, file_version),
                 file_version=file_version,
                 limits=limits,
-                blob_source=sources_in(bases),
+                blob_source=sources_in(bases, bases.root.uri),
             )
             writers.enter_context(writer)
             batches = _write(batches, writer, limits.max_rows)

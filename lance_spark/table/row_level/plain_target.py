@@ -205,10 +205,10 @@ class PlainTarget(WriteTarget[Manifest]):
         """Finds the files of the blobs of this table and of others, and the objects that rows name."""
         if not any(has_blobs(field) for field in plan.schema.fields):
             return None
-        options = self.location.storage_options
+        uri, options = self.location.store.uri, self.location.storage_options
         if self.base_version is None:
-            return objects_only(options, blobs(options))
-        return sources_in(self.location.bases(self.version), options, blobs(options))
+            return objects_only(uri, options, blobs(options))
+        return sources_in(self.location.bases(self.version), uri, options, blobs(options))
 
     def fitting(self, written: Sequence[WrittenSplit], planned: PlainTarget) -> Sequence[WrittenSplit]:
         if self.base_version == planned.base_version:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import lance
@@ -16,8 +17,10 @@ from lance_spark.errors import CorruptFileError, InvalidInputError
 from lance_spark.file import blob_writer
 from lance_spark.schema.blob import blob_field
 from lance_spark.spark.blobs.columns import with_signed_sources
-from lance_spark.storage.base import ByteRange
+from lance_spark.storage.base import ByteRange, ObjectStore
 from lance_spark.storage.local.store import LocalStore
+from lance_spark.storage.paths import parse_root
+from lance_spark.table import base_places
 from lance_spark.table.bases import BasePath, Bases
 from lance_spark.table.dataset import Dataset
 from lance_spark.table.reading.blobs.blob_columns import objects_only, parsed, sources_in, with_blob_descriptors
@@ -53,7 +56,7 @@ def described(table: Dataset, key: bytes = KEY) -> list[pa.RecordBatch]:
 def copied(batches: list[pa.RecordBatch], table: Dataset, others: SignedSources) -> list[bytes | None]:
     """The values that the writer of `table` copies, read back."""
     store = table.location.store
-    sources = sources_in(table.location.bases(table.manifest), None, others)
+    sources = sources_in(table.location.bases(table.manifest), table.location.store.uri, None, others)
     with FragmentWriter(store, table.lance_schema, blob_source=sources) as writer:
         for batch in batches:
             writer.write(batch)
@@ -154,8 +157,23 @@ def test_references_below_a_base_become_absolute_in_other_tables(tmp_path: Path)
     assert (description["kind"], description["blob_id"], description["blob_uri"]) == (3, 1, "film")
     text = signed(f":{table.manifest.fragments[0].files[0].path}", table.location.bases(table.manifest))
     others = SignedSources(KEY, newest_bases=newest_bases)
-    sources = sources_in(target.location.bases(target.manifest), None, others)
+    sources = sources_in(target.location.bases(target.manifest), target.location.store.uri, None, others)
     assert sources.reference(text, 1, "film") == (0, (folder / "film").as_uri())
-    own = sources_in(table.location.bases(table.manifest), None, SignedSources(KEY))
+    own = sources_in(table.location.bases(table.manifest), table.location.store.uri, None, SignedSources(KEY))
     assert own.reference(text, 1, "film") == (1, "film")
-    assert objects_only(None, SignedSources(KEY)).reference(text, 0, "s3://b/film") == (0, "s3://b/film")
+    assert objects_only("/tables/t", None, SignedSources(KEY)).reference(text, 0, "s3://b/film") == (0, "s3://b/film")
+
+
+def test_objects_of_other_services_get_no_storage_options(monkeypatch: pytest.MonkeyPatch) -> None:
+    opened: dict[str, Mapping[str, str] | None] = {}
+
+    def open_store(uri: str, options: Mapping[str, str] | None) -> ObjectStore:
+        opened[uri] = options
+        return LocalStore(uri, parse_root("/tables"), {})
+
+    monkeypatch.setattr(base_places, "open_store", open_store)
+    secret = {"aws_secret_access_key": "secret"}
+    sources = objects_only("s3://bucket/t", secret)
+    for uri in ("s3://other/films/a", "gs://bucket/films/a", "http://host/films/a"):
+        sources.object_at(uri)
+    assert opened == {"s3://other/films/": secret, "gs://bucket/films/": {}, "http://host/films/": {}}

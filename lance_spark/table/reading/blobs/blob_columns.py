@@ -25,6 +25,7 @@ from lance_spark.schema.columns import is_blob
 from lance_spark.schema.field import Field, LanceSchema
 from lance_spark.storage.base import ObjectStore
 from lance_spark.storage.paths import absolute_uri, split_object
+from lance_spark.table.base_places import open_place
 from lance_spark.table.bases import Bases
 from lance_spark.table.paths import checked_relative
 from lance_spark.table.reading.blobs.signed_sources import (
@@ -138,23 +139,29 @@ def parsed(source: str) -> PlainSource:
 
 
 def sources_in(
-    bases: Bases | BasesOf, storage_options: Mapping[str, str] | None = None, others: SignedSources | None = None
+    bases: Bases | BasesOf,
+    root_uri: str,
+    storage_options: Mapping[str, str] | None = None,
+    others: SignedSources | None = None,
 ) -> BlobSource:
-    """Finds the data files of a version of a table, and objects outside of it by the same storage options.
+    """Finds the data files of a version of a table, and objects outside of it.
 
     Args:
+        root_uri: of the table; objects of its service are read by the storage options.
         others: finds the data files of other tables.
     """
-    return _Sources(bases_only(bases) if isinstance(bases, Bases) else bases, storage_options, others)
+    return _Sources(bases_only(bases) if isinstance(bases, Bases) else bases, root_uri, storage_options, others)
 
 
-def objects_only(storage_options: Mapping[str, str] | None, others: SignedSources | None = None) -> BlobSource:
+def objects_only(
+    root_uri: str, storage_options: Mapping[str, str] | None, others: SignedSources | None = None
+) -> BlobSource:
     """Finds objects, and data files of other tables, for a table that does not exist yet."""
 
     def no_files(_key: str | None) -> Bases:
         raise InvalidInputError("a blob is of another table; write its bytes")
 
-    return _Sources(no_files, storage_options, others)
+    return _Sources(no_files, root_uri, storage_options, others)
 
 
 _MAX_FILES = 1024
@@ -163,9 +170,14 @@ _MAX_FILES = 1024
 
 class _Sources:
     def __init__(
-        self, bases_of: BasesOf, storage_options: Mapping[str, str] | None, others: SignedSources | None
+        self,
+        bases_of: BasesOf,
+        root_uri: str,
+        storage_options: Mapping[str, str] | None,
+        others: SignedSources | None,
     ) -> None:
         self._bases_of = bases_of
+        self._root_uri = root_uri
         self._storage_options = storage_options
         self._others = others or SignedSources()
         self._stores: dict[str, ObjectStore] = {}
@@ -207,11 +219,9 @@ class _Sources:
         return absolute_uri(bases.root.uri) == source.root
 
     def object_at(self, uri: str) -> tuple[ObjectStore, str]:
-        from lance_spark.storage.registry import open_store
-
         folder, path = split_object(uri)
         if folder not in self._stores:
-            self._stores[folder] = open_store(folder, self._storage_options)
+            self._stores[folder] = open_place(folder, self._root_uri, self._storage_options)
         return self._stores[folder], path
 
 
