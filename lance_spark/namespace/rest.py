@@ -176,9 +176,7 @@ class RestNamespace:
         request = self._client.DescribeTableRequest(check_declared=True)
         reply = self._call(self._tables.describe_table, identifier, describe_table_request=request, check_declared=True)
         if reply.managed_versioning:
-            raise UnsupportedFeatureError(
-                f"the server keeps the versions of {format_identifier(identifier)} itself", feature="managed versioning"
-            )
+            raise _keeps_versions(f"{self.uri} keeps the versions of {format_identifier(identifier)} itself")
         return self._entry(reply, identifier, is_declared=bool(reply.is_only_declared))
 
     def declare_table(
@@ -192,9 +190,13 @@ class RestNamespace:
         Raises:
             AlreadyExistsError: an object with this name exists.
             NotFoundError: the parent namespace does not exist.
+            UnsupportedFeatureError: the server manages the versions of new tables. The name is free again, unless the
+                message says that it is not.
         """
         request = self._client.DeclareTableRequest(location=location, properties=dict(properties or {}) or None)
         reply = self._call(self._tables.declare_table, checked(identifier), declare_table_request=request)
+        if reply.managed_versioning:
+            raise _keeps_versions(self._withdrawn(identifier))
         return self._entry(reply, identifier, is_declared=True)
 
     def drop_table(self, identifier: Identifier, *, purge: bool) -> None:
@@ -222,6 +224,17 @@ class RestNamespace:
         new = checked(new)
         request = self._client.RenameTableRequest(new_table_name=new[-1], new_namespace_id=list(new[:-1]))
         self._call(self._tables.rename_table, old, rename_table_request=request)
+
+    def _withdrawn(self, identifier: Identifier) -> str:
+        """What became of a name that was declared for a table that cannot be written."""
+        told = f"{self.uri} keeps the versions of new tables itself"
+        try:
+            self.drop_table(identifier, purge=False)
+        except NotFoundError:
+            pass
+        except LanceError as error:
+            return f"{told}, and the name {format_identifier(identifier)} stays declared there without a table: {error}"
+        return f"{told}; {format_identifier(identifier)} was not created"
 
     def _entry(self, found: Any, identifier: Identifier, *, is_declared: bool) -> TableEntry:
         uri = found.location
@@ -280,6 +293,13 @@ class RestNamespace:
             return UnsupportedFeatureError(message, feature="REST namespace")
         kind = NotFoundError if code is None and error.status == _NOT_FOUND else _ERRORS.get(code or -1, StorageError)
         return kind(message)
+
+
+def _keeps_versions(told: str) -> UnsupportedFeatureError:
+    return UnsupportedFeatureError(
+        f"{told}, which this release does not serve. Use a server or a namespace without managed versions",
+        feature="managed versioning",
+    )
 
 
 def _described(body: str | bytes | None) -> tuple[int | None, str]:

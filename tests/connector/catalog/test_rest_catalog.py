@@ -8,7 +8,7 @@ from pathlib import Path
 import lance
 import pytest
 from lance.namespace import RestAdapter
-from pyspark.errors import AnalysisException
+from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import SparkSession
 
 from lance_spark.namespace.directory import DirectoryNamespace
@@ -58,6 +58,23 @@ def test_tables_of_a_server(remote: SparkSession) -> None:
     assert not Path(where.removeprefix("file://")).exists()
     spark.sql("DROP NAMESPACE remote.db")
     assert [row.namespace for row in spark.sql("SHOW NAMESPACES IN remote").collect()] == ["default"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("statement", ["CREATE TABLE {0} (id BIGINT)", "CREATE TABLE {0} AS SELECT id FROM range(3)"])
+def test_no_table_is_created_where_the_server_keeps_the_versions(
+    spark: SparkSession, tmp_path: Path, statement: str
+) -> None:
+    spark = spark.newSession()
+    options = {"root": str(tmp_path), "manifest_enabled": "true", "table_version_tracking_enabled": "true"}
+    with RestAdapter("dir", options, host="127.0.0.1", port=0) as server:
+        spark.conf.set("spark.sql.catalog.managed.impl", "rest")
+        spark.conf.set("spark.sql.catalog.managed.uri", f"http://127.0.0.1:{server.port}")
+        spark.conf.set("spark.sql.catalog.managed", CATALOG_CLASS)
+        spark.sql("CREATE NAMESPACE managed.db")
+        with pytest.raises(PySparkException, match="keeps the versions of new tables itself"):
+            spark.sql(statement.format("managed.db.t"))
+        assert spark.sql("SHOW TABLES IN managed.db").collect() == []
 
 
 @pytest.mark.slow
