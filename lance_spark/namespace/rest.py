@@ -226,15 +226,15 @@ class RestNamespace:
         self._call(self._tables.rename_table, old, rename_table_request=request)
 
     def _withdrawn(self, identifier: Identifier) -> str:
-        """What became of a name that was declared for a table that cannot be written."""
-        told = f"{self.uri} keeps the versions of new tables itself"
+        """Frees a name that was declared for a table that cannot be written; returns a sentence about it."""
+        reason = f"{self.uri} keeps the versions of new tables itself"
         try:
             self.drop_table(identifier, purge=False)
         except NotFoundError:
             pass
         except LanceError as error:
-            return f"{told}, and the name {format_identifier(identifier)} stays declared there without a table: {error}"
-        return f"{told}; {format_identifier(identifier)} was not created"
+            return f"{reason}, and the name {format_identifier(identifier)} stays declared there without a table: {error}"
+        return f"{reason}; {format_identifier(identifier)} was not created"
 
     def _entry(self, found: Any, identifier: Identifier, *, is_declared: bool) -> TableEntry:
         uri = found.location
@@ -295,9 +295,9 @@ class RestNamespace:
         return kind(message)
 
 
-def _keeps_versions(told: str) -> UnsupportedFeatureError:
+def _keeps_versions(reason: str) -> UnsupportedFeatureError:
     return UnsupportedFeatureError(
-        f"{told}, which this release does not serve. Use a server or a namespace without managed versions",
+        f"{reason}, which this release does not serve. Use a server or a namespace without managed versions",
         feature="managed versioning",
     )
 
