@@ -38,6 +38,8 @@ from lance_spark.spark.submitted import CLASS_PATH, add_to_arguments, running_jv
 from lance_spark.storage.paths import UriOrPath, uri_text
 
 CATALOG_CLASS = "io.lancespark.LanceCatalog"
+SESSION_CATALOG = "spark_catalog"
+SESSION_CATALOG_CLASS = "io.lancespark.LanceSessionCatalog"
 EXTENSIONS_CLASS = "io.lancespark.LanceExtensions"
 EXTENSIONS = "spark.sql.extensions"
 
@@ -87,7 +89,7 @@ def configure(
     added. For a running session use `install`.
 
     Args:
-        catalog: name of the catalog in SQL.
+        catalog: name of the catalog in SQL; "spark_catalog" for Lance tables in Spark's own catalog.
         root: folder of the catalog's tables, a URI or a local path as a string or a `pathlib.Path`; without it tables
             can only be named by their path.
         joins: whether to set `JOIN_SETTINGS`; if not, joins of partitioned tables shuffle their rows unless the session
@@ -95,7 +97,7 @@ def configure(
         options: more settings of the catalog, such as ``**{"storage.aws_region": "eu-west-1"}``.
 
     Raises:
-        InvalidInputError: an invalid name of a catalog.
+        InvalidInputError: an invalid name of a catalog, or a session catalog that cannot have Lance tables.
         NotFoundError: the package has no jar, and no JDK, Spark or Java sources to compile it.
         UnsupportedFeatureError: pyspark is not installed, or the connector does not support the version of Spark.
     """
@@ -104,6 +106,7 @@ def configure(
     settings = {**_catalog_settings(catalog, root, options), **(_join_settings(version) if joins else {})}
     jvm = running_jvm()
     given = {**submitted_settings(jvm), **_builder_options(builder)}
+    _check_session_catalog(settings, given.get(f"spark.sql.catalog.{SESSION_CATALOG}"))
     settings[EXTENSIONS] = with_item(given.get(EXTENSIONS) or "", EXTENSIONS_CLASS, ",")
     if jvm is None:
         settings[CLASS_PATH] = with_item(given.get(CLASS_PATH) or "", jar, os.pathsep)
@@ -140,6 +143,7 @@ def install(spark: Any, catalog: str = "lance", *, root: UriOrPath | None = None
         )
     supported_minor(str(spark.version))
     settings = _catalog_settings(catalog, root, options)
+    _check_running_session(spark, settings)
     if _is_connect(spark):
         _add_to_server(spark)
     else:
@@ -229,8 +233,49 @@ def _catalog_settings(catalog: str, root: UriOrPath | None, options: dict[str, U
     if not _NAME.match(catalog):
         raise InvalidInputError(f"{catalog!r} is no name of a catalog; letters, digits and _")
     prefix = f"spark.sql.catalog.{catalog}"
-    settings = {prefix: CATALOG_CLASS, **{f"{prefix}.{name}": _text(value) for name, value in options.items()}}
+    kind = SESSION_CATALOG_CLASS if catalog == SESSION_CATALOG else CATALOG_CLASS
+    settings = {prefix: kind, **{f"{prefix}.{name}": _text(value) for name, value in options.items()}}
     return settings if root is None else {**settings, f"{prefix}.root": uri_text(root)}
+
+
+def _check_session_catalog(settings: dict[str, str], there: str | None) -> None:
+    """Passes if the settings are not of the session catalog, or can be; `there` is its class so far.
+
+    Raises:
+        InvalidInputError: its Lance tables have no place, or another format has a class for it.
+    """
+    prefix = f"spark.sql.catalog.{SESSION_CATALOG}"
+    if prefix not in settings:
+        return
+    if not {f"{prefix}.root", f"{prefix}.impl"} & set(settings):
+        raise InvalidInputError(f"{SESSION_CATALOG} has no place for Lance tables; give root, or impl and uri")
+    if there not in (None, "", "builtin", SESSION_CATALOG_CLASS):
+        raise InvalidInputError(
+            f"{SESSION_CATALOG} is {there}, and Spark takes one class for it; choose another name for the catalog"
+        )
+
+
+def _check_running_session(spark: Any, settings: dict[str, str]) -> None:
+    """Passes if a running session can take the settings as those of its session catalog, if they are that.
+
+    Raises:
+        InvalidInputError: it lacks the extension, or has loaded the session catalog with other settings.
+    """
+    prefix = f"spark.sql.catalog.{SESSION_CATALOG}"
+    _check_session_catalog(settings, spark.conf.get(prefix, None))
+    if prefix not in settings:
+        return
+    if EXTENSIONS_CLASS not in (spark.conf.get(EXTENSIONS, None) or ""):
+        raise InvalidInputError(
+            f"{SESSION_CATALOG} takes Lance tables only in a session that starts with {EXTENSIONS} = "
+            f"{EXTENSIONS_CLASS}; call configure before the session starts, or choose another name for the catalog"
+        )
+    for name, value in settings.items():
+        if spark.conf.get(prefix, None) == SESSION_CATALOG_CLASS and spark.conf.get(name, None) != value:
+            raise InvalidInputError(
+                f"{SESSION_CATALOG} has {name} = {spark.conf.get(name, None)}, which Spark does not read again; start "
+                "another session, or choose another name for the catalog"
+            )
 
 
 def _text(value: Any) -> Any:

@@ -122,6 +122,7 @@ class Invocation:
     catalog: CatalogSettings
     arguments: Arguments
     session: Session = field(default_factory=Session)
+    namespace_of_names: tuple[str, ...] = ()
 
     def identifier(self) -> tuple[str, ...]:
         """The name in the parameter `table`, without the catalog."""
@@ -184,7 +185,7 @@ class Invocation:
         parts = parse_path(text)
         if len(parts) > 1 and parts[0] == self.catalog.name:
             parts = parts[1:]
-        return TableName(self.catalog, parts[:-1], parts[-1])
+        return TableName(self.catalog, parts[:-1] or self.namespace_of_names, parts[-1])
 
 
 @dataclass(frozen=True, slots=True)

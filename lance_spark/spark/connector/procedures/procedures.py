@@ -84,19 +84,21 @@ class CallRequest:
     """A call, or a later step of one.
 
     Attributes:
+        namespace: the namespace of table names without one.
         columns: of the rows of the query that the procedure has requested.
         tables: the Lance tables that this query reads.
     """
 
     catalog: CatalogSettings
     name: str
+    namespace: tuple[str, ...] = ()
     arguments: Mapping[str, tuple[str | None, ...] | None] = field(default_factory=dict)
     columns: StructType | None = None
     tables: tuple[TableHandle, ...] = ()
 
     def invocation(self, session: Session) -> Invocation:
         """The call in the form for procedures."""
-        return Invocation(self.catalog, Arguments(self.arguments), session)
+        return Invocation(self.catalog, Arguments(self.arguments), session, self.namespace)
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,6 +37,7 @@ import org.apache.spark.sql.catalyst.analysis.NoSuchNamespaceException;
 import org.apache.spark.sql.catalyst.analysis.NoSuchTableException;
 import org.apache.spark.sql.catalyst.analysis.NonEmptyNamespaceException;
 import org.apache.spark.sql.catalyst.analysis.TableAlreadyExistsException;
+import org.apache.spark.sql.connector.catalog.CatalogPlugin;
 import org.apache.spark.sql.connector.catalog.Identifier;
 import org.apache.spark.sql.connector.catalog.NamespaceChange;
 import org.apache.spark.sql.connector.catalog.StagedTable;
@@ -57,8 +58,13 @@ public class LanceCatalog implements SparkCatalog, SearchCatalog {
           "SUPPORTS_CREATE_TABLE_WITH_GENERATED_COLUMNS",
           "SUPPORTS_CREATE_TABLE_WITH_IDENTITY_COLUMNS");
 
+  /** Spark's own catalog, which has tables of all formats. */
+  static final String SESSION = "spark_catalog";
+
   private String name;
   private TableRequests tables;
+  /** The catalog as Spark knows it: this one, or the session catalog that it is a part of. */
+  private CatalogPlugin registered = this;
   /** Shared by a catalog and its views inside transactions. */
   private final Object identity;
   /** Tables whose schema the current write evolves; null outside of transactions. */
@@ -84,6 +90,13 @@ public class LanceCatalog implements SparkCatalog, SearchCatalog {
     return new LanceCatalog(this);
   }
 
+  /** The same for a part of the session catalog, whose own view is {@code registered}. */
+  LanceCatalog inTransaction(CatalogPlugin registered) {
+    LanceCatalog view = inTransaction();
+    view.registered = registered;
+    return view;
+  }
+
   /**
    * A catalog equals its views inside transactions. For a write, Spark resolves the relations of DataFrames and
    * temporary views again. It keeps the column ids that the rest of the plan refers to only if the old and the new
@@ -102,8 +115,24 @@ public class LanceCatalog implements SparkCatalog, SearchCatalog {
   @Override
   public void initialize(String name, CaseInsensitiveStringMap settings) {
     LanceSpark.check();
+    if (name.equalsIgnoreCase(SESSION)) {
+      throw LanceException.invalid(
+          "LanceCatalog cannot be " + SESSION + ", where it would hide the tables of all other formats; set"
+              + " spark.sql.catalog." + SESSION + " to io.lancespark.LanceSessionCatalog, as"
+              + " lance_spark.configure(builder, catalog=\"" + SESSION + "\", root=...) does");
+    }
+    open(name, settings.asCaseSensitiveMap(), this);
+  }
+
+  /**
+   * Opens the names of a catalog.
+   *
+   * @param registered the catalog that Spark knows by this name
+   */
+  void open(String name, Map<String, String> settings, CatalogPlugin registered) {
     this.name = name;
-    this.tables = new TableRequests(name, settings.asCaseSensitiveMap());
+    this.tables = new TableRequests(name, settings);
+    this.registered = registered;
   }
 
   @Override
@@ -161,7 +190,7 @@ public class LanceCatalog implements SparkCatalog, SearchCatalog {
     if (result.isUndecided()) {
       undecided.add(identifier);
     }
-    return result.inEpoch(this, identifier);
+    return result.inEpoch(registered, identifier);
   }
 
   /** The error for a table that does not exist: Spark's own, except where that would mislead. */
@@ -194,6 +223,11 @@ public class LanceCatalog implements SparkCatalog, SearchCatalog {
       throw new NoSuchTableException(identifier);
     }
     return result;
+  }
+
+  @Override
+  public LanceCatalog lance() {
+    return this;
   }
 
   @Override

@@ -9,7 +9,9 @@ import io.lancespark.compat.analysis.LanceMergeTargets;
 import io.lancespark.compat.analysis.LanceNearestColumns;
 import io.lancespark.compat.analysis.LanceParser;
 import io.lancespark.compat.analysis.LanceReadBlob;
+import io.lancespark.compat.analysis.LanceSessionNames;
 import io.lancespark.compat.analysis.LanceShowCreateTable;
+import io.lancespark.compat.analysis.LanceShowTables;
 import io.lancespark.compat.analysis.LanceStreamTexts;
 import io.lancespark.compat.analysis.LanceTableFunctions;
 import io.lancespark.compat.analysis.LanceTextSearches;
@@ -54,6 +56,7 @@ public final class LanceExtensions extends AbstractFunction1<SparkSessionExtensi
     extensions.injectHintResolutionRule(Catalyst.ruleOf(LanceDescribeFunction::new));
     extensions.injectResolutionRule(Catalyst.rule(LanceStreamTexts::new));
     extensions.injectResolutionRule(Catalyst.rule(LanceInsertTargets::new));
+    extensions.injectResolutionRule(Catalyst.ruleOf(LanceSessionNames::new));
     extensions.injectPostHocResolutionRule(Catalyst.rule(LanceTextSearches::new));
     MinorRules.inject(extensions);
     extensions.injectPlanNormalizationRule(Catalyst.ruleOf(LanceGeneratedColumns::new));
@@ -63,6 +66,7 @@ public final class LanceExtensions extends AbstractFunction1<SparkSessionExtensi
     extensions.injectPreCBORule(Catalyst.rule(LanceNearestColumns::new));
     extensions.injectPlannerStrategy(session -> new LanceFoundRowsStrategy());
     extensions.injectPlannerStrategy(session -> new LanceShowCreateTable());
+    extensions.injectPlannerStrategy(session -> new LanceShowTables());
   }
 
   private static void injectFunctions(SparkSessionExtensions extensions) {

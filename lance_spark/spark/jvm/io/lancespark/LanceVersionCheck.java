@@ -4,6 +4,7 @@ import io.lancespark.compat.Catalyst;
 import io.lancespark.compat.analysis.LanceRefusal;
 import io.lancespark.python.LanceSpark;
 import java.util.Arrays;
+import java.util.List;
 import org.apache.spark.SparkContext;
 import org.apache.spark.sql.SparkSessionExtensions;
 import org.apache.spark.sql.SparkSessionExtensionsProvider;
@@ -18,7 +19,8 @@ import scala.runtime.BoxedUnit;
 public final class LanceVersionCheck extends AbstractFunction1<SparkSessionExtensions, BoxedUnit>
     implements SparkSessionExtensionsProvider {
   private static final String CATALOGS = "spark.sql.catalog.";
-  private static final String CATALOG_CLASS = "io.lancespark.LanceCatalog";
+  private static final List<String> CLASSES =
+      List.of("io.lancespark.LanceCatalog", "io.lancespark.LanceSessionCatalog");
 
   @Override
   public BoxedUnit apply(SparkSessionExtensions extensions) {
@@ -31,6 +33,6 @@ public final class LanceVersionCheck extends AbstractFunction1<SparkSessionExten
 
   private static boolean hasCatalog() {
     return Arrays.stream(SparkContext.getOrCreate().getConf().getAllWithPrefix(CATALOGS))
-        .anyMatch(setting -> setting._2().equals(CATALOG_CLASS));
+        .anyMatch(setting -> CLASSES.contains(setting._2()));
   }
 }

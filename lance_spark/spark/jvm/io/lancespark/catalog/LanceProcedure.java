@@ -4,6 +4,7 @@ import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import io.lancespark.compat.Query;
+import io.lancespark.compat.Sessions;
 import io.lancespark.python.Json;
 import io.lancespark.python.LanceJob;
 import io.lancespark.python.PythonChannel;
@@ -108,6 +109,7 @@ public final class LanceProcedure implements UnboundProcedure, BoundProcedure {
   public Iterator<Scan> call(InternalRow arguments) {
     ObjectNode request = tables.request();
     request.put("name", name);
+    request.set("namespace", Json.strings(Sessions.sessionNamespace(tables.catalog())));
     ObjectNode values = request.putObject("arguments");
     for (int index = 0; index < parameters.length; index++) {
       values.set(parameters[index].name(), argument(arguments, index, parameters[index].dataType()));

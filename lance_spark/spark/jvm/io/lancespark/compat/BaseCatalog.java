@@ -57,6 +57,11 @@ public interface BaseCatalog extends StagingTableCatalog, SupportsNamespaces, Fu
       }
       return new Definition(schema, partitioning, properties, constraints);
     }
+
+    /** Whether it has generated columns or identity columns. */
+    public boolean hasComputedColumns() {
+      return List.of(schema.fields()).stream().anyMatch(Types::isComputed);
+    }
   }
 
   Table load(Identifier identifier, State state, Map<String, String> options) throws NoSuchTableException;

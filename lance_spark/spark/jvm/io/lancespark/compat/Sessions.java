@@ -7,6 +7,8 @@ import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.rules.Rule;
 import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.connector.catalog.CatalogManager;
+import org.apache.spark.sql.connector.catalog.CatalogPlugin;
+import org.apache.spark.sql.connector.catalog.CatalogV2Util;
 
 /** The session of the current thread, which holds catalogs, parser and rules. */
 public final class Sessions {
@@ -18,6 +20,13 @@ public final class Sessions {
 
   public static CatalogManager catalogs() {
     return active().sessionState().catalogManager();
+  }
+
+  /** The namespace of names without one in the session catalog; empty for other catalogs, whose root has tables too. */
+  public static String[] sessionNamespace(String catalog) {
+    CatalogPlugin current = catalogs().currentCatalog();
+    boolean isMeant = CatalogV2Util.isSessionCatalog(current) && current.name().equals(catalog);
+    return isMeant ? catalogs().currentNamespace() : new String[0];
   }
 
   /** The parts of a name as SQL writes it. */

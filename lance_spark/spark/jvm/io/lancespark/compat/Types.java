@@ -71,4 +71,10 @@ public final class Types {
     metadata.putBoolean(IdentityColumn.IDENTITY_INFO_ALLOW_EXPLICIT_INSERT(), identity.isAllowExplicitInsert());
     return new StructField(field.name(), field.dataType(), field.nullable(), metadata.build());
   }
+
+  /** Whether the field is of a generated column or an identity column. */
+  static boolean isComputed(StructField field) {
+    return field.metadata().contains(GeneratedColumn.GENERATION_EXPRESSION_METADATA_KEY())
+        || field.metadata().contains(IdentityColumn.IDENTITY_INFO_START());
+  }
 }

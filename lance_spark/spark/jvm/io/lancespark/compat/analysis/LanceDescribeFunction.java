@@ -17,6 +17,7 @@ import org.apache.spark.sql.catalyst.types.DataTypeUtils;
 import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.connector.catalog.CatalogManager;
 import org.apache.spark.sql.connector.catalog.CatalogPlugin;
+import org.apache.spark.sql.connector.catalog.CatalogV2Util;
 import org.apache.spark.sql.connector.catalog.FunctionCatalog;
 import org.apache.spark.sql.connector.catalog.Identifier;
 import org.apache.spark.sql.connector.catalog.functions.UnboundFunction;
@@ -69,7 +70,10 @@ public final class LanceDescribeFunction extends Rule<LogicalPlan> {
     CatalogManager catalogs = session.sessionState().catalogManager();
     boolean namesCatalog = parts.size() > 1 && catalogs.isCatalogRegistered(parts.get(0));
     CatalogPlugin catalog = namesCatalog ? catalogs.catalog(parts.get(0)) : catalogs.currentCatalog();
-    if (!(catalog instanceof SearchCatalog) || !(catalog instanceof FunctionCatalog functions)) {
+    // Spark describes the functions of the session catalog, and calls no others there.
+    if (!(catalog instanceof SearchCatalog)
+        || CatalogV2Util.isSessionCatalog(catalog)
+        || !(catalog instanceof FunctionCatalog functions)) {
       return null;
     }
     List<String> rest = namesCatalog ? parts.subList(1, parts.size()) : parts;

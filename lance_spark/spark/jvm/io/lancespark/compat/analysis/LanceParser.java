@@ -14,6 +14,8 @@ import org.apache.spark.sql.catalyst.parser.ParseException;
 import org.apache.spark.sql.catalyst.parser.ParserInterface;
 import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.connector.catalog.CatalogManager;
+import org.apache.spark.sql.connector.catalog.CatalogPlugin;
+import org.apache.spark.sql.connector.catalog.Identifier;
 import org.apache.spark.unsafe.types.UTF8String;
 
 /**
@@ -54,20 +56,24 @@ public final class LanceParser extends SparkParser {
     }
   }
 
-  /** The qualified name of a table, catalog first; null if the catalog is not a Lance catalog. */
+  /** The qualified name of a Lance table, catalog first; null of others, and in catalogs that are not ours. */
   static List<String> resolve(SparkSession session, List<String> parts) {
     CatalogManager catalogs = session.sessionState().catalogManager();
-    if (parts.size() > 1 && catalogs.isCatalogRegistered(parts.get(0))) {
-      return catalogs.catalog(parts.get(0)) instanceof SearchCatalog ? parts : null;
-    }
-    if (!(catalogs.currentCatalog() instanceof SearchCatalog)) {
+    boolean namesCatalog = parts.size() > 1 && catalogs.isCatalogRegistered(parts.get(0));
+    CatalogPlugin catalog = namesCatalog ? catalogs.catalog(parts.get(0)) : catalogs.currentCatalog();
+    if (!(catalog instanceof SearchCatalog lance)) {
       return null;
     }
-    List<String> whole = new ArrayList<>(List.of(catalogs.currentCatalog().name()));
-    if (parts.size() == 1 && !parts.get(0).contains("/")) {
-      whole.addAll(List.of(catalogs.currentNamespace()));
+    List<String> whole = new ArrayList<>();
+    if (!namesCatalog) {
+      whole.add(catalog.name());
+      if (parts.size() == 1 && !parts.get(0).contains("/")) {
+        whole.addAll(List.of(catalogs.currentNamespace()));
+      }
     }
     whole.addAll(parts);
-    return whole;
+    int last = whole.size() - 1;
+    Identifier identifier = Identifier.of(whole.subList(1, last).toArray(new String[0]), whole.get(last));
+    return lance.isLance(identifier) ? whole : null;
   }
 }

@@ -7,6 +7,8 @@ import org.apache.spark.sql.catalyst.expressions.AttributeReference;
 import org.apache.spark.sql.catalyst.plans.logical.AppendData;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.streaming.StreamingRelationV2;
+import org.apache.spark.sql.connector.catalog.CatalogV2Util;
+import org.apache.spark.sql.connector.catalog.Column;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
 import org.apache.spark.sql.internal.SQLConf;
 import org.apache.spark.sql.types.StructType;
@@ -49,5 +51,10 @@ public final class Shims {
   /** The schema as SHOW CREATE TABLE prints it. */
   static StructType shown(StructType schema) {
     return schema;
+  }
+
+  /** The columns of a schema, with their defaults and comments. */
+  static Column[] columns(StructType schema) {
+    return CatalogV2Util.structTypeToV2Columns(schema);
   }
 }

@@ -9,6 +9,8 @@ import org.apache.spark.sql.catalyst.plans.logical.InsertOnlyMerge;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.streaming.StreamingRelationV2;
 import org.apache.spark.sql.catalyst.types.DataTypeUtils;
+import org.apache.spark.sql.connector.catalog.CatalogV2Util;
+import org.apache.spark.sql.connector.catalog.Column;
 import org.apache.spark.sql.internal.SQLConf;
 import org.apache.spark.sql.types.StructType;
 import scala.collection.immutable.Seq;
@@ -44,5 +46,10 @@ public final class Shims {
   /** The schema as SHOW CREATE TABLE prints it: texts without a collation have UTF8_BINARY. */
   static StructType shown(StructType schema) {
     return (StructType) DataTypeUtils.replaceNonCollatedTypesWithExplicitUTF8Binary(schema);
+  }
+
+  /** The columns of a schema, with their defaults and comments. */
+  static Column[] columns(StructType schema) {
+    return CatalogV2Util.structTypeToV2Columns(schema, CatalogV2Util.structTypeToV2Columns$default$2());
   }
 }

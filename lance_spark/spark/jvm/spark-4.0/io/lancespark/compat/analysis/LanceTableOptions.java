@@ -53,6 +53,10 @@ public final class LanceTableOptions extends Rule<LogicalPlan> {
   /** The state options that choose columns of a read. */
   private static final List<String> COLUMNS = List.of("columns", "with_row_id", "with_row_address");
 
+  /** All options that this rule knows. */
+  private static final List<String> ALL =
+      List.of(BRANCH, VERSION, TAG, TIMESTAMP, MERGE_SCHEMA, "columns", "with_row_id", "with_row_address");
+
   /** A target that this rule has loaded. */
   private static final TreeNodeTag<Boolean> LOADED = new TreeNodeTag<>("io.lancespark.LoadedTarget");
 
@@ -92,6 +96,9 @@ public final class LanceTableOptions extends Rule<LogicalPlan> {
   }
 
   private LogicalPlan read(UnresolvedRelation relation) {
+    if (hasNone(relation.options())) {
+      return null;
+    }
     UnresolvedRelation named = ofBranch(relation, relation.options());
     if (relation.isStreaming() || qualified(relation) == null) {
       return named == null ? null : aliased(relation, named);
@@ -170,7 +177,7 @@ public final class LanceTableOptions extends Rule<LogicalPlan> {
   /** The target of a write with {@code options}; null if it stays. */
   private NamedRelation target(
       UnresolvedRelation relation, CaseInsensitiveStringMap options, List<String> privileges) {
-    List<String> name = qualified(relation);
+    List<String> name = hasNone(options) ? null : qualified(relation);
     if (name == null) {
       return null;
     }
@@ -216,6 +223,10 @@ public final class LanceTableOptions extends Rule<LogicalPlan> {
     name.add(last);
     UnresolvedRelation rest = without(relation, List.of(BRANCH));
     return rest.copy(Catalyst.seq(name), rest.options(), rest.isStreaming());
+  }
+
+  private static boolean hasNone(CaseInsensitiveStringMap options) {
+    return ALL.stream().noneMatch(options::containsKey);
   }
 
   private static UnresolvedRelation without(UnresolvedRelation relation, List<String> names) {

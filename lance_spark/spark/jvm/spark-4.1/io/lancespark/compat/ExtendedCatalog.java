@@ -1,0 +1,4 @@
+package io.lancespark.compat;
+
+/** The session catalog that this Spark extends. */
+public abstract class ExtendedCatalog extends SummarizedCatalog {}
