@@ -233,7 +233,8 @@ class RestNamespace:
         except NotFoundError:
             pass
         except LanceError as error:
-            return f"{reason}, and the name {format_identifier(identifier)} stays declared there without a table: {error}"
+            name = format_identifier(identifier)
+            return f"{reason}, and the name {name} stays declared there without a table: {error}"
         return f"{reason}; {format_identifier(identifier)} was not created"
 
     def _entry(self, found: Any, identifier: Identifier, *, is_declared: bool) -> TableEntry:
