@@ -15,7 +15,14 @@ import pyarrow as pa
 
 from lance_spark.encodings.blocks import Int64Array, VariableWidthBlock
 from lance_spark.kernels.compression.fsst import MAX_SYMBOL_BYTES
-from lance_spark.kernels.compression.fsst_encode import HEAD_SLOTS, LITERAL, count_codes, encode_symbols, list_pairs
+from lance_spark.kernels.compression.fsst_encode import (
+    HEAD_SLOTS,
+    LITERAL,
+    ROOM_BYTES,
+    count_codes,
+    encode_symbols,
+    list_pairs,
+)
 from lance_spark.kernels.jit import address_of
 from lance_spark.kernels.slices import concatenate
 
@@ -126,7 +133,7 @@ class Matcher:
         offset_bytes = block.bits_per_offset // 8
         last = np.frombuffer(block.offsets, f"<i{offset_bytes}", block.num_values + 1)[-1]
         offsets = pa.allocate_buffer((block.num_values + 1) * offset_bytes)
-        data = pa.allocate_buffer(2 * int(last))
+        data = pa.allocate_buffer(2 * int(last) + ROOM_BYTES)
         filled = encode_symbols(
             block.offsets.address,
             offset_bytes,

@@ -40,10 +40,17 @@ def _all_equal(block: Block) -> bool:
     if not isinstance(block, FixedWidthBlock):
         raise TypeError(f"a constant {type(block).__name__}")
     if block.bits_per_value == 1:
-        bits = np.unpackbits(np.frombuffer(block.data, np.uint8), count=block.num_values, bitorder="little")
-        return _rows_equal(bits, 1)
+        return _bits_equal(np.frombuffer(block.data, np.uint8), block.num_values)
     width = block.bits_per_value // 8
     return _starts_equal(block.data, width) and _rows_equal(np.frombuffer(block.data, np.uint8), width)
+
+
+def _bits_equal(data: np.ndarray[Any, np.dtype[np.uint8]], num_bits: int) -> bool:
+    every = 0xFF if data[0] & 1 else 0
+    whole, rest = divmod(num_bits, 8)
+    if rest and (int(data[whole]) ^ every) & ((1 << rest) - 1):
+        return False
+    return bool((data[:whole] == every).all())
 
 
 def _starts_equal(data: pa.Buffer, width: int) -> bool:

@@ -9,6 +9,8 @@ import pyarrow as pa
 import pytest
 
 from lance_spark.errors import UnsupportedFeatureError
+from lance_spark.layouts.leaf.values import leaf_block
+from lance_spark.layouts.single_value import single_value
 from tests.support.written_files import assert_file_holds, layouts, write_file
 
 RNG = np.random.default_rng(0)
@@ -106,6 +108,19 @@ def test_constant(tmp_path: Path, name: str) -> None:
 )
 def test_not_constant(tmp_path: Path, array: pa.Array) -> None:
     assert described(tmp_path, array)[0] == "MiniBlock"
+
+
+@pytest.mark.parametrize("count", [2, 7, 8, 9, 16, 17, 65])
+def test_one_bit_of_another_value_is_found(count: int) -> None:
+    for value in (False, True):
+        bits = np.full(count, value)
+        array = pa.array(bits)
+        assert single_value(array, leaf_block(array)) is not None
+        for place in range(count):
+            bits[place] = not value
+            array = pa.array(bits)
+            assert single_value(array, leaf_block(array)) is None
+            bits[place] = value
 
 
 @pytest.mark.parametrize("version", ["2.1", "2.2"])
