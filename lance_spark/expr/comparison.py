@@ -284,7 +284,11 @@ def scalar_as_double(scalar: pa.Scalar) -> float | None:
 
 
 def _compare_doubles(op: ComparisonOp, left: pa.Array, right: Operand) -> pa.Array:
-    """IEEE comparisons, which are false for NaN, adjusted to Spark's total order."""
+    """IEEE comparisons, which are false for NaN, adjusted to Spark's total order, in which it is the largest number."""
+    if isinstance(right, pa.Scalar) and right.is_valid and not math.isnan(right.as_py()):
+        compare = pc.less if op in (LT, GE) else pc.less_equal if op in (LE, GT) else pc.equal
+        result = compare(left, right)
+        return result if op in (LT, LE, EQ) else pc.invert(result)
     if op is GT or op is LE:
         less = _less(right, left)
         return less if op is GT else pc.invert(less)

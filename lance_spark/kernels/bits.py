@@ -284,6 +284,42 @@ def bits_of_ranges(starts, stops, num_ranges, first, num_bits, target):
     return np.int64(-1)
 
 
+@inlined
+def _bits_at(data, bit, count):
+    """`count` bits, 1 to 64, from bit `bit` on, in the lowest bits of a word."""
+    first = data + (bit >> 3)
+    shift = bit & 7
+    num_bytes = (shift + count + 7) >> 3
+    word = np.uint64(0)
+    if num_bytes >= 8:
+        word = pointer_u64(first)[0] >> np.uint64(shift)
+        if num_bytes > 8:
+            word |= np.uint64(pointer_u8(first)[8]) << np.uint64(64 - shift)
+    else:
+        for k in range(np.uint64(num_bytes)):
+            word |= np.uint64(pointer_u8(first)[k]) << (np.uint64(8) * k)
+        word >>= np.uint64(shift)
+    return word & (np.uint64(0xFFFFFFFFFFFFFFFF) >> np.uint64(64 - count))
+
+
+@inlined
+def _packed(word, chosen):
+    """The bits of `word` that are set in `chosen`, moved to the lowest places (Hacker's Delight, section 7-4)."""
+    word &= chosen
+    right = ~chosen << np.uint64(1)
+    for step in range(np.uint64(6)):
+        odd = right
+        for shift in (1, 2, 4, 8, 16, 32):
+            odd ^= odd << np.uint64(shift)
+        distance = np.uint64(1) << step
+        moved = odd & chosen
+        chosen = (chosen ^ moved) | (moved >> distance)
+        bits = word & moved
+        word = (word ^ bits) | (bits >> distance)
+        right &= ~odd
+    return word
+
+
 @kernel("int64(int64, int64, int64, int64, int64, int64)")
 def keep_bits(data, data_bit, keep, first_bit, num_values, target):
     """Copies the bits at `data` from bit `data_bit` on whose bit in `keep` is set, back to back; returns how many.
@@ -292,23 +328,24 @@ def keep_bits(data, data_bit, keep, first_bit, num_values, target):
         keep: bits, of which `num_values` from bit `first_bit` (0 to 7) on count.
         target: whole words of 64 bits, with room for one bit more than are kept.
     """
-    source = pointer_u8(data)
-    chosen = pointer_u8(keep)
     out = pointer_u64(target)
     word = np.uint64(0)
-    kept = np.uint64(0)
-    for i in range(np.uint64(num_values)):
-        place = np.uint64(first_bit) + i
-        at = np.uint64(data_bit) + i
-        is_kept = np.uint64(chosen[place >> np.uint64(3)] >> (place & np.uint64(7))) & np.uint64(1)
-        bit = np.uint64(source[at >> np.uint64(3)] >> (at & np.uint64(7))) & np.uint64(1)
-        word |= (bit & is_kept) << (kept & np.uint64(63))
-        kept += is_kept
-        if kept & np.uint64(63) == 0 and is_kept:
-            out[(kept >> np.uint64(6)) - np.uint64(1)] = word
-            word = np.uint64(0)
-    out[kept >> np.uint64(6)] = word
-    return np.int64(kept)
+    kept = np.int64(0)
+    for first in range(0, num_values, 64):
+        count = min(np.int64(64), num_values - first)
+        chosen = _bits_at(keep, first_bit + first, count)
+        if chosen == 0:
+            continue
+        bits = _packed(_bits_at(data, data_bit + first, count), chosen)
+        used = kept & 63
+        word |= bits << np.uint64(used)
+        num_bits = num_ones(chosen)
+        if used + num_bits >= 64:
+            out[kept >> 6] = word
+            word = bits >> np.uint64(64 - used) if used else np.uint64(0)
+        kept += num_bits
+    out[kept >> 6] = word
+    return kept
 
 
 @inlined

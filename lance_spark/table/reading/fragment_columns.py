@@ -23,6 +23,7 @@ from lance_spark.schema.field import Field, FieldId
 from lance_spark.schema.projection import prune
 from lance_spark.table.reading.blobs.blob_columns import has_other_descriptors, wants_source, with_sources
 from lance_spark.table.reading.nested import narrowed
+from lance_spark.table.reading.window import fixed_width
 from lance_spark.table.rows.fragment import DataFile
 
 _FEW_RANGES = 16
@@ -32,8 +33,14 @@ _CLOSE = 256
 _MAX_SHAPES = 64
 """Lists of columns of files for which a selection keeps the parts of its fields."""
 
-_LARGE_VALUE = 1024
-"""Bytes of a value on average, from which on it costs more to copy others than to find those that are wanted."""
+_SHARES = ((24, 12), (1024, 4))
+"""Encoded bytes of a value, and n: columns of at most that width are decoded in full if at least one row in n is
+wanted, and the wanted ones are close to each other. Larger values cost more to copy than to find.
+"""
+
+_WORD_BYTES = 16
+_SHARE_OF_WORDS = 128
+"""The same of columns whose values are words of up to 16 bytes, which are decoded and copied without a branch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,12 +137,30 @@ class FragmentColumns:
         """
         if not self._returned or rows.num_rows == 0:
             return [pa.chunked_array([], to_arrow_type(field)) for field in self._returned]
-        if _touch_every_chunk(rows) and sum(self.encoded_widths) < _LARGE_VALUE * len(self._returned):
+        if self._are_dense(rows):
             # Decoding all of a window is cheaper than skipping the others.
             whole = self._read(RowRanges.of(*rows.span))
             keep = pa.chunked_array([rows.mask()])
             return [filter_chunked(column, keep) for column in whole]
         return self._read(rows)
+
+    def _are_dense(self, rows: RowRanges) -> bool:
+        """Whether nearly all chunks from the first to the last of `rows` have to be decoded, and of them many rows."""
+        num_ranges, num_rows, (first, stop) = rows.num_ranges, rows.num_rows, rows.span
+        span = stop - first
+        is_close = num_ranges * _CLOSE > span
+        if num_ranges <= _FEW_RANGES or num_rows * (_SHARE_OF_WORDS if is_close else 2) <= span:
+            return False
+        return num_rows * (self._share if is_close else min(self._share, 2)) > span
+
+    @cached_property
+    def _share(self) -> int:
+        """n, where one wanted row in n is dense; 0: none are."""
+        widths = [fixed_width(field) for field in self._returned]
+        if all(width is not None and width <= _WORD_BYTES for width in widths):
+            return _SHARE_OF_WORDS
+        encoded = sum(self.encoded_widths) / len(self._returned)
+        return next((share for most, share in _SHARES if encoded < most), 0)
 
     @cached_property
     def encoded_widths(self) -> list[float]:
@@ -171,15 +196,6 @@ class FragmentColumns:
             column if field is returned else narrowed(column, to_arrow_type(returned))
             for column, field, returned in zip(merged, self._fields, self._returned, strict=True)
         ]
-
-
-def _touch_every_chunk(rows: RowRanges) -> bool:
-    """Whether nearly all chunks from the first to the last of `rows` have to be decoded."""
-    num_ranges, (first, stop) = rows.num_ranges, rows.span
-    span = stop - first
-    if num_ranges <= _FEW_RANGES:
-        return False
-    return rows.num_rows * 2 > span or (rows.num_rows * 4 > span and num_ranges * _CLOSE > span)
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,6 +23,9 @@ from lance_spark.table.reading.fragment_reader import FragmentReader
 from lance_spark.table.reading.nested import narrowed
 from lance_spark.table.reading.system_columns import SystemColumns
 
+_LARGE_CHUNK = 1 << 16
+"""Rows of a chunk on average, from which on a filter looks at each chunk by itself: joining them copies every value."""
+
 
 @dataclass(frozen=True, slots=True)
 class Source:
@@ -142,7 +145,8 @@ class RowDecoder:
         whole = self._with_system(columns, lineage, rows, system)
         batches = _batches_of(whole) if whole else [no_columns(rows.num_rows)]
         masks = [evaluate_filter(condition, batch, time_zone=self.time_zone) for batch in batches]
-        return pa.chunked_array(masks, pa.bool_())
+        keep = pa.chunked_array(masks, pa.bool_())
+        return pa.chunked_array([keep.combine_chunks()]) if keep.num_chunks > 1 else keep
 
     def _with_system(
         self, columns: dict[str, pa.ChunkedArray], lineage: SystemColumns, rows: RowRanges, names: Sequence[str]
@@ -193,10 +197,13 @@ def _named(selected: SelectedFields, columns: Sequence[pa.ChunkedArray]) -> dict
 
 
 def _batches_of(columns: dict[str, pa.ChunkedArray]) -> list[pa.RecordBatch]:
-    """The rows of columns, mostly as one batch; texts of more than 2 GiB do not fit into one."""
+    """The rows of columns in few batches; small chunks are joined."""
     if all(column.num_chunks == 1 for column in columns.values()):
         return [pa.RecordBatch.from_arrays([column.chunk(0) for column in columns.values()], list(columns))]
-    batches: list[pa.RecordBatch] = pa.table(columns).combine_chunks().to_batches()
+    table = pa.table(columns)
+    if table.num_rows <= _LARGE_CHUNK * max(column.num_chunks for column in columns.values()):
+        table = table.combine_chunks()
+    batches: list[pa.RecordBatch] = table.to_batches()
     return batches
 
 
