@@ -96,13 +96,14 @@ class VariableWidthBlock:
     """`num_values` byte strings.
 
     `offsets` has `num_values + 1` entries of `bits_per_offset` (32 or 64) bits, starts at 0, never decreases and is
-    within `data`.
+    within `data`. `is_ascii`: all bytes are known to be below 128.
     """
 
     offsets: pa.Buffer
     data: pa.Buffer
     bits_per_offset: int
     num_values: int
+    is_ascii: bool = False
 
 
 @dataclass(frozen=True, slots=True)

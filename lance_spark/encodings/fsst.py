@@ -6,7 +6,7 @@ symbols of 8 bytes, n lengths of one byte, and padding up to 2312 bytes.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -22,19 +22,24 @@ from lance_spark.encodings.base import (
     PerValueEncoding,
     ValueForm,
 )
-from lance_spark.encodings.blocks import ChunkLimits, Chunks, FixedWidthBlock, VariableWidthBlock
+from lance_spark.encodings.blocks import ChunkLimits, Chunks, FixedWidthBlock, Int64Array, VariableWidthBlock, total_of
 from lance_spark.encodings.fsst_symbols import Matcher, Sample
 from lance_spark.encodings.registry import parse, register
 from lance_spark.encodings.variable import Variable
 from lance_spark.errors import CorruptFileError
-from lance_spark.kernels.compression.fsst import BATCH_CODES, MAX_SYMBOL_BYTES, SLACK_BYTES, decode_symbols
+from lance_spark.kernels.compression.fsst import (
+    BATCH_CODES,
+    MAX_SYMBOL_BYTES,
+    SLACK_BYTES,
+    decode_symbols,
+    expected_bytes,
+)
 from lance_spark.kernels.jit import address_of
 from lance_spark.kernels.layouts.pick_values import STRINGS
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-_SAMPLED_CODES = 4096
 _FEW_CODES = 2048
 """Up to this many codes the most that they can be is allocated: to sample them takes longer than to decode them."""
 
@@ -46,10 +51,15 @@ _TABLE_BYTES = _HEADER_BYTES + 256 * (MAX_SYMBOL_BYTES + 1)
 
 @dataclass(frozen=True, slots=True)
 class Symbols:
-    """Symbols as u64[256] (little-endian) and their lengths as u8[256], 0 for codes without a symbol."""
+    """Symbols as u64[256] (little-endian) and their lengths as u8[256], 0 for codes without a symbol.
+
+    `count` codes have one. `are_ascii`: all bytes of symbols are below 128.
+    """
 
     symbols: np.ndarray[Any, np.dtype[np.uint64]]
     lengths: np.ndarray[Any, np.dtype[np.uint8]]
+    count: int
+    are_ascii: bool
 
 
 @register
@@ -90,50 +100,63 @@ class Fsst(MiniBlockEncoding, PerValueEncoding):
         return 1
 
     def decode_mini_blocks(self, buffers: list[Chunks]) -> VariableWidthBlock:
-        return self._decoded(self.values.decode_mini_blocks(buffers))
+        symbols = symbols_of(self.symbol_table)
+        if symbols is None:
+            return self.values.decode_mini_blocks(buffers)
+        return _decoded(self.values.locate(buffers[0]), self.values.bits_per_offset, symbols)
 
     @property
     def value_form(self) -> ValueForm | None:
         return ValueForm(STRINGS, self.values.bits_per_offset, symbol_table=self.symbol_table)
 
     def decode_values(self, block: FixedWidthBlock | VariableWidthBlock) -> VariableWidthBlock:
-        return self._decoded(self.values.decode_values(block))
-
-    def _decoded(self, block: VariableWidthBlock) -> VariableWidthBlock:
-        symbols = symbols_of(self.symbol_table)
+        block, symbols = self.values.decode_values(block), symbols_of(self.symbol_table)
         if symbols is None:
             return block
-        data = pa.allocate_buffer(_expected_bytes(block.data, symbols), resizable=True)
-        wide = block.bits_per_offset == 64 or block.data.size * MAX_SYMBOL_BYTES + SLACK_BYTES >= 1 << 31
-        offset_bytes = 8 if wide else 4
-        offsets = pa.allocate_buffer((block.num_values + 1) * offset_bytes)
-        ends = np.frombuffer(offsets, f"<i{offset_bytes}")
-        ends[0] = 0
-        places = np.empty(BATCH_CODES + 1, np.uint32)
-        done = 0
-        while True:
-            done = decode_symbols(
-                block.offsets.address,
-                block.bits_per_offset // 8,
-                block.data.address,
-                done,
-                block.num_values,
-                address_of(symbols.symbols),
-                address_of(symbols.lengths),
-                offset_bytes,
-                offsets.address,
-                data.address,
-                data.size,
-                address_of(places),
-            )
-            if done < 0:
-                raise CorruptFileError(f"fsst: a code from value {~done} on has no symbol, or an escape no literal")
-            if done == block.num_values:
-                break
-            data.resize(_grown(block, done, data.size))
-        return _narrowed(
-            VariableWidthBlock(offsets, data.slice(0, int(ends[-1])), offset_bytes * 8, block.num_values), block
+        first = block.data.address
+        rows = block.offsets.address, first, first, first + block.data.size, block.num_values
+        return _decoded(np.array(rows, np.int64).reshape(5, 1), block.bits_per_offset, symbols)
+
+
+def _decoded(chunks: Int64Array, bits_per_offset: int, symbols: Symbols) -> VariableWidthBlock:
+    """The values of `chunks`, which are as for `decode_symbols`."""
+    num_chunks, num_values = chunks.shape[1], total_of(chunks[4])
+    most_bytes = total_of(chunks[3] - chunks[2]) * MAX_SYMBOL_BYTES + SLACK_BYTES
+    data = pa.allocate_buffer(_expected_bytes(chunks, most_bytes, symbols), resizable=True)
+    offset_bytes = 8 if bits_per_offset == 64 or most_bytes >= 1 << 31 else 4
+    offsets = pa.allocate_buffer((num_values + 1) * offset_bytes)
+    ends = np.frombuffer(offsets, f"<i{offset_bytes}")
+    ends[0] = 0
+    places, literals = np.empty(BATCH_CODES + 1, np.uint32), np.zeros(1, np.uint8)
+    done = 0
+    while True:
+        done = decode_symbols(
+            address_of(chunks),
+            num_chunks,
+            bits_per_offset // 8,
+            done,
+            address_of(symbols.symbols),
+            address_of(symbols.lengths),
+            symbols.count,
+            offset_bytes,
+            offsets.address,
+            data.address,
+            data.size,
+            address_of(places),
+            address_of(literals),
         )
+        if done < 0:
+            raise CorruptFileError(
+                f"fsst: from value {~done} on, offsets fall or leave their chunk, or a code has no symbol or literal"
+            )
+        if done == num_values:
+            break
+        data.resize(min(most_bytes, 2 * data.size))
+    is_ascii = symbols.are_ascii and int(literals[0]) < 128
+    data = data.slice(0, int(ends[-1]))
+    if offset_bytes * 8 > bits_per_offset and data.size < 1 << 31:
+        offsets, offset_bytes = pa.py_buffer(ends.astype(np.int32)), 4
+    return VariableWidthBlock(offsets, data, offset_bytes * 8, num_values, is_ascii)
 
 
 @lru_cache(maxsize=64)
@@ -157,7 +180,7 @@ def symbols_of(table: bytes) -> Symbols | None:
     lengths[:count] = np.frombuffer(table, np.uint8, count, _HEADER_BYTES + count * MAX_SYMBOL_BYTES)
     if count and (int(lengths[:count].min()) < 1 or int(lengths.max()) > MAX_SYMBOL_BYTES):
         raise CorruptFileError("fsst: a symbol has not 1 to 8 bytes")
-    return Symbols(symbols, lengths)
+    return Symbols(symbols, lengths, count, max(table[_HEADER_BYTES : _HEADER_BYTES + 8 * count], default=0) < 128)
 
 
 def _table(matcher: Matcher) -> bytes:
@@ -168,25 +191,9 @@ def _table(matcher: Matcher) -> bytes:
     return table.ljust(_TABLE_BYTES, b"\0")
 
 
-def _expected_bytes(codes: pa.Buffer, symbols: Symbols) -> int:
-    """Estimated decoded size of `codes`, from a sample; the buffer grows if it is too small."""
-    if codes.size <= _FEW_CODES:
-        return int(codes.size) * MAX_SYMBOL_BYTES + SLACK_BYTES
-    sample = np.frombuffer(codes, np.uint8)[:: codes.size // _SAMPLED_CODES + 1]
-    bytes_per_code = float(symbols.lengths[sample].mean()) if len(sample) else 1.0
-    return int(codes.size * bytes_per_code * 1.1) + SLACK_BYTES + BATCH_CODES * MAX_SYMBOL_BYTES
-
-
-def _grown(block: VariableWidthBlock, done: int, size: int) -> int:
-    """A new size with room for at least value `done`, in the worst case."""
-    ends = np.frombuffer(block.offsets, f"<i{block.bits_per_offset // 8}", block.num_values + 1)
-    value_bytes = int(ends[done + 1]) - int(ends[done])
-    return size + size // 2 + value_bytes * MAX_SYMBOL_BYTES + SLACK_BYTES
-
-
-def _narrowed(decoded: VariableWidthBlock, block: VariableWidthBlock) -> VariableWidthBlock:
-    """With offsets of the original width, if they fit."""
-    if block.bits_per_offset == decoded.bits_per_offset or decoded.data.size >= 1 << 31:
-        return decoded
-    ends = np.frombuffer(decoded.offsets, "<i8")
-    return replace(decoded, offsets=pa.py_buffer(ends.astype(np.int32)), bits_per_offset=32)
+def _expected_bytes(chunks: Int64Array, most_bytes: int, symbols: Symbols) -> int:
+    """Estimated bytes of the values of `chunks`; the buffer grows if it is too small."""
+    if most_bytes <= _FEW_CODES * MAX_SYMBOL_BYTES:
+        return most_bytes
+    expected: int = expected_bytes(address_of(chunks), chunks.shape[1], address_of(symbols.lengths))
+    return min(most_bytes, expected + expected // 10 + SLACK_BYTES + BATCH_CODES * MAX_SYMBOL_BYTES)

@@ -124,6 +124,20 @@ class Variable(MiniBlockEncoding, BlockEncoding, PerValueEncoding):
         chunks = buffers[0]
         return self._joined(chunks, chunks.starts, chunks.starts, chunks.sizes)
 
+    def locate(self, chunks: Chunks) -> Int64Array:
+        """``int64[5, n]``: of each mini-block chunk the addresses of its offsets, of offset 0, of its bytes and of
+        their end, and its number of values. What its offsets say is not checked.
+
+        Raises:
+            CorruptFileError: a chunk is too short for its offsets.
+        """
+        num_values, offset_bytes = chunks.num_values, self.bits_per_offset // 8
+        if bool(((num_values >= chunks.sizes // offset_bytes) & (num_values > 0)).any()):
+            raise CorruptFileError("variable: a chunk is too short for its offsets")
+        starts = chunks.starts + chunks.data.address
+        ends = starts + chunks.sizes
+        return np.stack([starts, starts, np.minimum(starts + (num_values + 1) * offset_bytes, ends), ends, num_values])
+
     @property
     def value_form(self) -> ValueForm | None:
         return ValueForm(STRINGS, self.bits_per_offset)

@@ -26,6 +26,7 @@ from lance_spark.kernels.jit import (
     pointer_i64,
     pointer_u8,
     pointer_u64,
+    prefetch,
     unpack_row,
     unpack_split_row,
 )
@@ -36,6 +37,9 @@ BLOCK_VALUES = 1024
 
 BLOCK_BYTES_PER_BIT = 128
 """Bytes of a block per bit of width."""
+
+CHUNKS_AHEAD = 8
+"""The chunk whose first bytes are fetched into the cache meanwhile: short parts of chunks lie far apart."""
 
 
 @inlined
@@ -70,24 +74,33 @@ def _clear(target, length):
 
 @inlined
 def unpack_block(source, width, word_bits, target):
-    """Unpacks 128 * width bytes into 1024 words of word_bits bits; 0 <= width <= word_bits."""
+    """Unpacks 128 * width bytes into 1024 words of word_bits bits; 0 <= width <= word_bits.
+
+    Rows are unpacked in the order of their values, because memory that is in no cache is written twice as fast from
+    start to end. The source is read back and forth then, so the next block, which mostly follows, is fetched meanwhile.
+    """
     if width == 0:
         _clear(target, 128 * word_bits)
         return
     whole = _low_bits(width, word_bits)
-    for row in range(word_bits):
-        bit = row * width
-        word = bit // word_bits
-        shift = bit - word * word_bits
-        first = source + word * 128
-        out = target + _row_offset(row, word_bits)
-        in_first = word_bits - shift
-        if width <= in_first:
-            unpack_row(first, np.uint64(shift), whole, out)
-        else:
-            low = _low_bits(in_first, word_bits)
-            high = _low_bits(width - in_first, word_bits)
-            unpack_split_row(first, np.uint64(shift), low, np.uint64(in_first), high, out)
+    log_octets = np.int64(word_bits > 8) + np.int64(word_bits > 16) + np.int64(word_bits > 32)
+    following = source + width * BLOCK_BYTES_PER_BIT
+    for within in range(8):
+        for line in range(2 * width * within >> 3, 2 * width * (within + 1) >> 3):
+            prefetch(following + line * 64)
+        for k in range(1 << log_octets):
+            octet = (((k & 1) << 2) | (k & 2) | (k >> 2)) >> (3 - log_octets)
+            bit = (octet * 8 + within) * width
+            first = source + (bit >> (3 + log_octets)) * 128
+            shift = bit & (word_bits - 1)
+            in_first = word_bits - shift
+            if width <= in_first:
+                unpack_row(first, np.uint64(shift), whole, target)
+            else:
+                low = _low_bits(in_first, word_bits)
+                high = _low_bits(width - in_first, word_bits)
+                unpack_split_row(first, np.uint64(shift), low, np.uint64(in_first), high, target)
+            target += 128
 
 
 @inlined
@@ -166,6 +179,9 @@ def unpack_out_of_line(data, starts, sizes, num_values, num_chunks, word_bits, w
     size = pointer_i64(sizes)
     count = pointer_i64(num_values)
     for i in range(np.uint64(num_chunks)):
+        ahead = min(i + np.uint64(CHUNKS_AHEAD), np.uint64(num_chunks - 1))
+        for line in range(0, min(size[ahead], BLOCK_BYTES_PER_BIT + 64), 64):
+            prefetch(data + start[ahead] + line)
         if not unpack_chunk(data + start[i], size[i], count[i], word_bits, width, target):
             return ~np.int64(i)
         target += count[i] * (word_bits >> 3)

@@ -15,8 +15,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from lance_spark.kernels.jit import copy_bytes, inlined, kernel, pointer_i64, pointer_u8, pointer_u32
-from lance_spark.kernels.words import offset_at, write_offset
+from lance_spark.kernels.jit import inlined, kernel, pointer_i64, pointer_u8, pointer_u32
+from lance_spark.kernels.words import copy_chunk, offset_at, write_offset
 
 
 @inlined
@@ -93,7 +93,7 @@ def concatenate_variable(
             rises = _rebase_64(offsets, offset_bytes, n, filled - first, target_offsets)
         if not rises:
             return ~np.int64(i)
-        copy_bytes(target_data + filled, data + origin[i] + first, last - first)
+        copy_chunk(target_data + filled, data + origin[i] + first, last - first)
         filled += last - first
         target_offsets += n * target_offset_bytes
     write_offset(target_offsets, target_offset_bytes, 0, filled)
@@ -151,7 +151,7 @@ def write_variable_chunks(offsets, data, offset_bytes, counts, sizes, num_chunks
         else:
             _rebase_64(offsets, 8, n, header - base, target)
         write_offset(target, offset_bytes, n, header + num_bytes)
-        copy_bytes(target + header, data + base, num_bytes)
+        copy_chunk(target + header, data + base, num_bytes)
         for j in range(header + num_bytes, size[i]):
             pointer_u8(target)[j] = fill
         offsets += n * offset_bytes

@@ -8,6 +8,7 @@ that is up to the calling kernel.
 * ``prefetch(address)``: asks for the cache line of an address, which need not be valid.
 * ``unpack_row`` and the other row functions work on a *row* of 1024 bits (16 u64 words, any alignment) as one LLVM
   vector, so that the machine's widest registers are used independent of the loop vectorizer.
+* ``levels_up_to``: comparisons of 64 words of 16 bits, as bits.
 * ``unpack_lanes``: numbers of 4 lanes, which the loop vectorizer would compute one by one.
 * ``near_of_panel``: integer products of 6 vectors with 16, which the loop vectorizer would compute in words twice as
   wide, and their comparison.
@@ -147,6 +148,27 @@ def pack_high_row(typing_context: Any, source: Any, high: Any, shift: Any, targe
         row = builder.lshr(row, _splat(builder, shift))
         _store_row(builder, builder.or_(_load_row(builder, target), row), target)
         return context.get_dummy_value()
+
+    return signature, generate
+
+
+_LEVELS = ir.VectorType(ir.IntType(16), 64)
+
+
+@intrinsic
+def levels_up_to(typing_context: Any, levels: Any, bound: Any) -> Any:
+    """Bit k of the result is set if levels[k] <= bound, for uint16[64] at any address; `bound` < 65536."""
+    signature = types.uint64(types.int64, types.int64)
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        levels, bound = arguments
+        loaded = builder.load(builder.inttoptr(levels, _LEVELS.as_pointer()))
+        loaded.align = 1
+        one = builder.trunc(bound, ir.IntType(16))
+        one = builder.insert_element(ir.Constant(_LEVELS, ir.Undefined), one, ir.IntType(32)(0))
+        places = ir.Constant(ir.VectorType(ir.IntType(32), 64), [0] * 64)
+        bounds = builder.shuffle_vector(one, ir.Constant(_LEVELS, ir.Undefined), places)
+        return builder.bitcast(builder.icmp_unsigned("<=", loaded, bounds), ir.IntType(64))
 
     return signature, generate
 
@@ -516,6 +538,7 @@ FUNCTIONS = {f"pointer_{name}": _pointer_to(element) for name, element in _ELEME
     "prefetch": prefetch,
     "unpack_row": unpack_row,
     "unpack_split_row": unpack_split_row,
+    "levels_up_to": levels_up_to,
     "unpack_lanes": unpack_lanes,
     "pack_row": pack_row,
     "pack_high_row": pack_high_row,

@@ -17,6 +17,7 @@ from lance_spark.kernels.jit import (
     pointer_u32,
     pointer_u64,
 )
+from lance_spark.kernels.words import copy_chunk
 
 
 @kernel("int64(int64, int64, int64, int64, int64)")
@@ -218,7 +219,7 @@ def concatenate(data, starts, lengths, num_slices, target):
     start = pointer_i64(starts)
     length = pointer_i64(lengths)
     for i in range(np.uint64(num_slices)):
-        copy_bytes(target, data + start[i], length[i])
+        copy_chunk(target, data + start[i], length[i])
         target += length[i]
 
 

@@ -33,6 +33,21 @@ def write_word(address, word_bytes, word):
 
 
 @inlined
+def copy_chunk(target, source, length):
+    """Copies bytes that do not overlap, mostly some KiB.
+
+    For that size C's memcpy may choose ``rep movsb``, which takes up to half as long again for unaligned targets.
+    """
+    num_words = np.uint64(length >> 3)
+    words = pointer_u64(source)
+    out = pointer_u64(target)
+    for i in range(num_words):
+        out[i] = words[i]
+    for offset in range(length & ~7, length):
+        pointer_u8(target)[offset] = pointer_u8(source)[offset]
+
+
+@inlined
 def offset_at(offsets, offset_bytes, index):
     """Offset `index` of a run of offsets of 4 or 8 bytes, as int64."""
     if offset_bytes == 4:

@@ -59,7 +59,8 @@ def _variable_width(block: VariableWidthBlock, data_type: pa.DataType, validity:
         raise CorruptFileError(f"a page holds byte strings for type {data_type}")
     _check_size(block.offsets, (block.num_values + 1) * block.bits_per_offset // 8)
     offsets = _offsets(block, bits)
-    return checked(pa.Array.from_buffers(data_type, block.num_values, [validity, offsets, block.data]))
+    array = pa.Array.from_buffers(data_type, block.num_values, [validity, offsets, block.data])
+    return array if block.is_ascii else checked(array)
 
 
 def _offsets(block: VariableWidthBlock, bits: int) -> pa.Buffer:

@@ -191,17 +191,18 @@ class _State:
         rep, num_slots = address_of(self.repetition), self.num_slots
         has_levels = self.definition is not None and self.max_def > inner_visible
         definition = address_of(self.definition) if has_levels and self.definition is not None else 0
-        if kernels.check_list_levels(rep, definition, num_slots, self.lists_left, self.max_def, inner_visible) < 0:
-            raise CorruptFileError("the levels of a page contradict its layers")
         num_starts = int(np.count_nonzero(self.repetition))
         offsets = pa.allocate_buffer((num_starts + 1) * 4)
-        if has_levels:
-            visible = kernels.list_starts_visible(rep, definition, num_slots, inner_visible, offsets.address)
-            if visible != self.num_visible:
-                raise CorruptFileError("the levels of a page contradict its layers")
-        else:
-            kernels.list_starts(rep, num_slots, offsets.address)
-        self._next_layer(num_starts, definition)
+        definitions = np.empty(num_starts, np.uint16) if has_levels else None
+        repetitions = np.empty(num_starts, np.uint16) if self.lists_left > 1 else None
+        num_values = kernels.list_starts(
+            rep, definition, num_slots, self.lists_left, self.max_def, inner_visible, offsets.address,
+            *(0 if levels is None else address_of(levels) for levels in (definitions, repetitions)),
+        )  # fmt: skip
+        if num_values != self.num_visible:
+            raise CorruptFileError("the levels of a page contradict its layers")
+        self.definition, self.repetition, self.num_slots = definitions, repetitions, num_starts
+        self.lists_left -= 1
         self._enter(depth + 1)
         num_lists = num_starts
         if has_levels and self.definition is not None and self.visible_max < self.max_def:
@@ -213,21 +214,6 @@ class _State:
         if has_levels and inner_visible + int(layer.has_empty) < self.visible_max:
             validity = self._list_validity(inner_visible, self.consumed if layer.has_empty else inner_visible)
         return offsets.slice(0, (num_lists + 1) * 4), validity, num_lists
-
-    def _next_layer(self, num_starts: int, definition: int) -> None:
-        """Continues with the slots that begin a list; `definition` is the address of levels still needed, or 0."""
-        assert self.repetition is not None
-        rep = address_of(self.repetition)
-        self.definition = self._levels_of_starts(rep, definition, num_starts) if definition else None
-        following = self._levels_of_starts(rep, rep, num_starts) - np.uint16(1) if self.lists_left > 1 else None
-        self.repetition = following
-        self.num_slots = num_starts
-        self.lists_left -= 1
-
-    def _levels_of_starts(self, repetition: int, levels: int, num_starts: int) -> LevelArray:
-        picked = np.empty(num_starts + 1, np.uint16)
-        kernels.levels_of_starts(repetition, levels, self.num_slots, address_of(picked))
-        return picked[:num_starts]
 
     def _list_validity(self, inner_visible: int, empty_level: int) -> pa.Buffer:
         levels = self._visible_levels()

@@ -8,6 +8,7 @@ import pytest
 from lance_spark.kernels.layouts.levels import (
     count_visible,
     find_rows,
+    list_starts,
     validity_bitmap,
     visible_levels,
 )
@@ -45,6 +46,57 @@ def test_visible_levels() -> None:
 def test_count_visible(n: int) -> None:
     levels = np.random.default_rng(n).integers(0, 5, n).astype("<u2")
     assert count_visible(guarded(levels.tobytes()).address, n, 2) == int((levels <= 2).sum())
+
+
+def _lists(num_slots: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Valid levels of lists of lists: slots within a list have a value, those that begin one may have none."""
+    rng = np.random.default_rng(seed)
+    rep = rng.choice([0, 1, 2], num_slots, p=[0.6, 0.2, 0.2]).astype("<u2")
+    rep[:1] = 2
+    definition = np.where(rep == 0, rng.integers(0, 2, num_slots), rng.integers(0, 5, num_slots)).astype("<u2")
+    return rep, definition
+
+
+def _list_starts(rep: np.ndarray, definition: np.ndarray | None) -> tuple[int, list[int], list[int], list[int]]:
+    """(result, offsets, definition and repetition levels of the lists) for values up to level 1."""
+    num_lists = int((rep > 0).sum())
+    offsets, defs, reps = (allocate_guarded(size) for size in (4 * num_lists + 4, 2 * num_lists, 2 * num_lists))
+    inputs = [guarded(levels.tobytes()) for levels in (rep, rep if definition is None else definition)]
+    addresses = inputs[0].address, 0 if definition is None else inputs[1].address
+    outputs = offsets.address, 0 if definition is None else defs.address, reps.address
+    result = list_starts(*addresses, len(rep), 2, 4, 1, *outputs)
+    return result, *(
+        np.frombuffer(data, kind).tolist() for data, kind in ((offsets, "<i4"), (defs, "<u2"), (reps, "<u2"))
+    )
+
+
+@pytest.mark.parametrize("n", [0, 1, 2, 63, 64, 65, 127, 128, 129, 1000])
+@pytest.mark.parametrize("with_levels", [True, False])
+def test_list_starts(n: int, with_levels: bool) -> None:
+    rep, definition = _lists(n, n)
+    has_value = definition <= 1 if with_levels else np.ones(n, bool)
+    starts = np.flatnonzero(rep)
+    offsets = [int(has_value[:start].sum()) for start in (*starts.tolist(), n)]
+    result, *found = _list_starts(rep, definition if with_levels else None)
+    assert result == int(has_value.sum())
+    assert found[0] == offsets
+    assert not with_levels or found[1] == definition[starts].tolist()
+    assert found[2] == (rep[starts] - 1).tolist()
+
+
+@pytest.mark.parametrize("place", [0, 63, 64, 130, 199])
+def test_levels_that_contradict_lists(place: int) -> None:
+    rep, definition = _lists(200, 0)
+    for levels, level in ((rep, 3), (rep, 65535), (definition, 5), (definition, 65535)):
+        before = int(levels[place])
+        levels[place] = level
+        assert _list_starts(rep, definition)[0] == -1
+        levels[place] = before
+    assert _list_starts(rep, definition)[0] >= 0
+    rep[place], definition[place] = 0, 2
+    assert _list_starts(rep, definition)[0] == -1
+    rep[0], definition[place] = 0, 0
+    assert _list_starts(rep, definition)[0] == -1
 
 
 class _Chunks:

@@ -8,50 +8,57 @@ from __future__ import annotations
 
 import numpy as np
 
-from lance_spark.kernels.jit import inlined, kernel, pointer_i32, pointer_i64, pointer_u8, pointer_u16, pointer_u64
+from lance_spark.kernels.bits import num_ones
+from lance_spark.kernels.jit import (
+    inlined,
+    kernel,
+    levels_up_to,
+    pointer_i32,
+    pointer_i64,
+    pointer_u8,
+    pointer_u16,
+    pointer_u64,
+)
 
 BLOCK = 64
-"""Slots that are counted at once."""
+"""Slots that are compared at once."""
+
+
+@inlined
+def _up_to(levels, count, bound):
+    """Bit k is set if level k of `count`, at most 64, is at most `bound`."""
+    if count == BLOCK:
+        return levels_up_to(levels, bound)
+    bits = np.uint64(0)
+    for k in range(np.uint64(count)):
+        bits |= np.uint64(np.int64(pointer_u16(levels)[k]) <= bound) << k
+    return bits
+
+
+@inlined
+def _every(count):
+    """The lowest `count` bits, 1 to 64."""
+    return np.uint64(0xFFFFFFFFFFFFFFFF) >> np.uint64(BLOCK - count)
 
 
 @kernel("int64(int64, int64, int64, int64, int64)")
 def validity_bitmap(levels, num_items, limit, max_level, bitmap):
     """Sets bit i of `bitmap` (LSB first, ceil(num_items / 8) bytes) to ``levels[i] <= limit``.
 
-    Returns 0, or -1 if a level is above `max_level`. Both bounds are below 32768. Four levels are compared at once:
-    adding ``0x7fff - bound`` to a level carries into its top bit exactly if the level is above the bound.
+    Returns 0, or -1 if a level is above `max_level`. Both bounds are below 65536.
     """
-    words = pointer_u64(levels)
-    items = pointer_u16(levels)
-    out = pointer_u8(bitmap)
-    ones = np.uint64(0x0001000100010001)
-    tops = np.uint64(0x8000800080008000)
-    above_limit = np.uint64(0x7FFF - limit) * ones
-    above_max = np.uint64(0x7FFF - max_level) * ones
-    bad = np.uint64(0)
-    num_bytes = num_items // 8
-    for i in range(num_bytes):
-        low = words[2 * i]
-        high = words[2 * i + 1]
-        bad |= low | high | (low + above_max) | (high + above_max)
-        low = ((low + above_limit) & tops) >> np.uint64(15)
-        high = ((high + above_limit) & tops) >> np.uint64(15)
-        null = low | (high << np.uint64(4))
-        null |= null >> np.uint64(15)
-        null |= null >> np.uint64(30)
-        out[i] = ~null & np.uint64(0xFF)
-    trouble = np.int64(0)
-    tail = num_items - 8 * num_bytes
-    if tail > 0:
-        byte = np.int64(0)
-        for k in range(tail):
-            level = np.int64(items[8 * num_bytes + k])
-            trouble |= np.int64(level > max_level)
-            byte |= np.int64(level <= limit) << k
-        out[num_bytes] = byte
-    if trouble != 0 or (bad & tops) != np.uint64(0):
-        return -1
-    return 0
+    too_large = np.uint64(0)
+    for first in range(0, num_items, BLOCK):
+        count = min(np.int64(BLOCK), num_items - first)
+        place = levels + 2 * first
+        bits = _up_to(place, count, limit)
+        too_large |= ~_up_to(place, count, max_level) & _every(count)
+        if count == BLOCK:
+            pointer_u64(bitmap + (first >> 3))[0] = bits
+        else:
+            for k in range((count + 7) >> 3):
+                pointer_u8(bitmap + (first >> 3))[k] = (bits >> np.uint64(8 * k)) & np.uint64(0xFF)
+    return -1 if too_large else 0
 
 
 @kernel("int64(int64, int64, int64, int64)")
@@ -70,77 +77,50 @@ def visible_levels(definition, num_items, max_visible, output):
     return count
 
 
-@kernel("int64(int64, int64, int64, int64, int64, int64)")
-def check_list_levels(repetition, definition, num_items, max_rep, max_def, max_inside):
-    """Returns 0, or -1 if a level is too large, or a slot inside a list (repetition 0) is above `max_inside`.
+@kernel("int64(int64, int64, int64, int64, int64, int64, int64, int64, int64)")
+def list_starts(repetition, definition, num_items, max_rep, max_def, max_visible, offsets, definitions, repetitions):
+    """Writes int32 offsets of lists, which begin where the repetition level is above 0.
 
-    `definition` = 0 means no definition levels.
+    Only slots up to `max_visible` have a value. A placeholder also begins a list, an empty one.
+
+    Args:
+        definition: 0: no definition levels, and every slot has a value.
+        max_rep, max_def: the largest levels.
+        offsets: room for one more than there are lists.
+        definitions: uint16, gets the definition level of each list, unless 0.
+        repetitions: uint16, gets the repetition level of each list less 1, unless 0.
+
+    Returns:
+        The number of values; -1 if a level is too large, the first slot begins no list, or one within a list has no
+        value.
     """
-    reps = pointer_u16(repetition)
-    definitions = pointer_u16(definition)
-    count = np.uint64(num_items)
-    worst = np.uint16(0)
-    if num_items > 0 and reps[0] == 0:
-        return -1
-    for i in range(count):
-        worst = max(worst, reps[i])
-    if np.int64(worst) > max_rep:
-        return -1
-    if definition == 0:
-        return 0
-    worst = np.uint16(0)
-    inside = np.uint16(0)
-    for i in range(count):
-        level = definitions[i]
-        worst = max(worst, level)
-        inside = max(inside, np.uint16(level if reps[i] == 0 else np.uint16(0)))
-    if np.int64(worst) > max_def or np.int64(inside) > max_inside:
-        return -1
-    return 0
-
-
-@kernel("void(int64, int64, int64, int64)")
-def levels_of_starts(repetition, levels, num_items, output):
-    """Copies `levels` of the slots that begin a list (repetition above 0); `output` has room for one more."""
-    reps = pointer_u16(repetition)
-    source = pointer_u16(levels)
-    out = pointer_u16(output)
-    start = np.uint64(0)
-    for i in range(np.uint64(num_items)):
-        out[start] = source[i]
-        start += np.uint64(reps[i] != 0)
-
-
-@kernel("void(int64, int64, int64)")
-def list_starts(repetition, num_items, offsets):
-    """Writes int32 offsets of the lists, which begin where the repetition level is above 0; every slot has a value."""
-    reps = pointer_u16(repetition)
     out = pointer_i32(offsets)
-    start = np.uint64(0)
-    for i in range(np.uint64(num_items)):
-        out[start] = np.int32(i)
-        start += np.uint64(reps[i] != 0)
-    out[start] = np.int32(num_items)
-
-
-@kernel("int64(int64, int64, int64, int64, int64)")
-def list_starts_visible(repetition, definition, num_items, max_visible, offsets):
-    """Writes int32 offsets of lists of which only slots up to `max_visible` have a value; returns the number of values.
-
-    A placeholder also begins a list, an empty one.
-    """
-    reps = pointer_u16(repetition)
-    definitions = pointer_u16(definition)
-    out = pointer_i32(offsets)
-    bound = np.uint64(max_visible)
-    start = np.uint64(0)
-    visible = np.uint64(0)
-    for i in range(np.uint64(num_items)):
-        out[start] = np.int32(visible)
-        start += np.uint64(reps[i] != 0)
-        visible += np.uint64(np.uint64(definitions[i]) <= bound)
-    out[start] = np.int32(visible)
-    return np.int64(visible)
+    num_lists = np.uint64(0)
+    num_values = np.int64(0)
+    wrong = np.uint64(num_items > 0 and pointer_u16(repetition)[0] == 0)
+    for first in range(0, num_items, BLOCK):
+        count = min(np.int64(BLOCK), num_items - first)
+        reps = repetition + 2 * first
+        defs = definition + 2 * first
+        every = _every(count)
+        begins = ~_up_to(reps, count, np.int64(0)) & every
+        wrong |= ~_up_to(reps, count, max_rep) & every
+        visible = every
+        if definition != 0:
+            visible = _up_to(defs, count, max_visible)
+            wrong |= ((~_up_to(defs, count, max_def)) | ~(visible | begins)) & every
+        while begins != 0:
+            before = (begins & (~begins + np.uint64(1))) - np.uint64(1)
+            out[num_lists] = np.int32(num_values + num_ones(visible & before))
+            if definitions != 0:
+                pointer_u16(definitions)[num_lists] = pointer_u16(defs)[num_ones(before)]
+            if repetitions != 0:
+                pointer_u16(repetitions)[num_lists] = pointer_u16(reps)[num_ones(before)] - 1
+            num_lists += np.uint64(1)
+            begins &= begins - np.uint64(1)
+        num_values += num_ones(visible)
+    out[num_lists] = np.int32(num_values)
+    return np.int64(-1) if wrong else num_values
 
 
 @kernel("int64(int64, int64, int64, int64)")
