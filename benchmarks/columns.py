@@ -1,11 +1,15 @@
 """CPU time of reading one column of a table, beside the reference library and Parquet.
 
-    python -m benchmarks.columns [--millions 1 4 16] [--only WORD] [--versions 2.0 2.1 2.2]
+    python -m benchmarks.columns [--millions 1 4 16] [--only WORD] [--versions 2.0 2.1 2.2] [--kept 1 10 50]
 
 Tables are written by the reference library with its defaults, Parquet files by pyarrow (uncompressed and snappy; the
-faster one counts). All readers run in this process on one core, in alternating rounds; times are user and system time
-together, the best and the median. The reference is taken at its better batch size of 8,192 and 1,048,576 rows. Columns
-whose values are views of the mapped file are marked: nothing is decoded there.
+faster one counts). All readers run in this process on one core, in alternating rounds, each after one of another
+library, so that no one finds its code in the caches; times are user and system time together, the best and the median.
+The reference is taken at its better batch size of 8,192 and 1,048,576 rows. Columns whose values are views of the
+mapped file are marked: nothing is decoded there.
+
+With `--kept` a filter keeps each of these percentages of the rows, by another column ("by f") and, for numbers and
+strings, by the column itself. The last lines are geometric means.
 """
 
 from __future__ import annotations
@@ -16,13 +20,15 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import lance
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
 import lance_spark
@@ -100,56 +106,119 @@ def is_view(table: pa.Table) -> bool:
     return before < sum(sizes) // 2
 
 
-def measure(values: pa.Array, version: str, folder: Path) -> None:
-    """Prints one line."""
-    table = pa.table({"x": values})
+class Query(NamedTuple):
+    """A filter in SQL and as an expression of pyarrow; None: all rows."""
+
+    name: str
+    sql: str | None = None
+    expression: Any = None
+
+
+def queries(table: pa.Table, kept: Sequence[int]) -> list[Query]:
+    """The whole column, or for each percentage filters that keep so many rows."""
+    if not kept:
+        return [Query("")]
+    found = []
+    x, dtype = table["x"], table["x"].type
+    for percent in kept:
+        found.append(Query(f"{percent} % by f", f"f < {percent}", pc.field("f") < percent))
+        if pa.types.is_integer(dtype) or pa.types.is_floating(dtype) or pa.types.is_string(dtype):
+            sample = x.slice(0, 100_000) if x.type != pa.int32() else x.take(pa.array(range(0, len(x), 40)))
+            bound = sorted(sample.drop_null().to_pylist())[len(sample.drop_null()) * percent // 100]
+            found.append(Query(f"{percent} % by x", f"x < {bound!r}", pc.field("x") < bound))
+    return found
+
+
+class Measured(NamedTuple):
+    """Best seconds of this package, and ratios to the reference (of medians) and Parquet."""
+
+    seconds: float
+    to_reference: float
+    to_parquet: float
+
+
+def readers(path: str, folder: Path, query: Query) -> dict[str, Callable[[], Any]]:
+    ours, theirs = lance_spark.open(path), lance.dataset(path)
+    arguments: dict[str, Any] = {} if query.sql is None else {"columns": ["x"], "filter": query.sql}
+
+    def parquet(name: str) -> Callable[[], Any]:
+        file = folder / f"{name}.parquet"
+        if query.sql is None:
+            return lambda: pq.read_table(file, columns=["x"], use_threads=False)
+        dataset = ds.dataset(file)
+        return lambda: dataset.to_table(columns=["x"], filter=query.expression, use_threads=False)
+
+    def reference(size: int) -> Callable[[], Any]:
+        return lambda: theirs.to_table(**{"columns": ["x"], **arguments}, batch_size=size)
+
+    return {
+        "ours": lambda: ours.to_table(**{"columns": ["x"], **arguments}),
+        "reference 8192": reference(8192),
+        "parquet none": parquet("none"),
+        "reference 1048576": reference(1 << 20),
+        "parquet snappy": parquet("snappy"),
+    }
+
+
+def measure(values: pa.Array, version: str, folder: Path, title: str, kept: Sequence[int]) -> dict[str, Measured]:
+    """Prints a line for each query."""
+    rng = np.random.default_rng(1)
+    table = pa.table({"x": values} | ({"f": pa.array(rng.integers(0, 100, len(values)))} if kept else {}))
     path = str(folder / "x.lance")
-    lance.write_dataset(table, path, data_storage_version=version, mode="overwrite")
+    lance.write_dataset(table, path, data_storage_version=version)
     for compression in ("none", "snappy"):
         pq.write_table(table, folder / f"{compression}.parquet", compression=compression)
     del values
-    ours, theirs = lance_spark.open(path), lance.dataset(path)
-    assert ours.to_table().equals(table)
-    del table
-    runs: dict[str, Callable[[], Any]] = {"ours": ours.to_table}
-    for size in (8192, 1 << 20):
-        runs[f"reference {size}"] = lambda size=size: theirs.to_table(batch_size=size)  # type: ignore[misc]
-    for compression in ("none", "snappy"):
-        runs[f"parquet {compression}"] = lambda name=compression: pq.read_table(  # type: ignore[misc]
-            folder / f"{name}.parquet", use_threads=False
+    results = {}
+    for query in queries(table, kept):
+        runs = readers(path, folder, query)
+        assert runs["ours"]().equals(runs["parquet none"]())
+        taken = alternating(runs)
+        best = {name: min(seconds) for name, seconds in taken.items()}
+        median = {name: statistics.median(seconds) for name, seconds in taken.items()}
+
+        def least(times: dict[str, float], word: str) -> float:
+            return min(seconds for name, seconds in times.items() if word in name)
+
+        result = Measured(
+            best["ours"], least(median, "reference") / median["ours"], least(median, "parquet") / median["ours"]
         )
-    taken = alternating(runs)
-    best = {name: min(seconds) for name, seconds in taken.items()}
-    median = {name: statistics.median(seconds) for name, seconds in taken.items()}
-
-    def least(times: dict[str, float], word: str) -> float:
-        return min(seconds for name, seconds in times.items() if word in name)
-
-    print(
-        f"{best['ours'] * 1e3:9.2f}{median['ours'] * 1e3:9.2f}{least(best, 'reference') * 1e3:9.2f}"
-        f"{least(best, 'parquet') * 1e3:9.2f}{least(best, 'reference') / best['ours']:8.2f}"
-        f"{least(median, 'reference') / median['ours']:8.2f}{least(best, 'parquet') / best['ours']:8.2f}"
-        + ("  view" if is_view(ours.to_table()) else "")
-    )
+        print(
+            f"{title + ' ' + query.name:44}{best['ours'] * 1e3:9.2f}{median['ours'] * 1e3:9.2f}"
+            f"{least(median, 'reference') * 1e3:9.2f}{least(median, 'parquet') * 1e3:9.2f}"
+            f"{least(best, 'reference') / best['ours']:8.2f}{result.to_reference:8.2f}{result.to_parquet:8.2f}"
+            + ("  view" if query.sql is None and is_view(runs["ours"]()) else "")
+        )
+        sys.stdout.flush()
+        results[query.name] = result
+    return results
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--millions", type=int, nargs="+", default=[1, 4, 16])
     parser.add_argument("--only", default="")
-    parser.add_argument("--versions", nargs="+", default=["2.1"])
+    parser.add_argument("--versions", nargs="+", default=["2.2"])
+    parser.add_argument("--kept", type=int, nargs="+", default=[])
     parser.add_argument("--core", type=int, default=1)
     options = parser.parse_args()
     os.sched_setaffinity(0, {options.core})
-    print(f"{'':34}{'ours ms':>9}{'median':>9}{'ref. ms':>9}{'Parquet':>9}{'x ref.':>8}{'(median)':>8}{'x Pq.':>8}")
+    print(
+        f"{'ms of CPU time':44}{'ours':>9}{'median':>9}{'ref.':>9}{'Parquet':>9}{'x ref.':>8}{'median':>8}{'x Pq.':>8}"
+    )
+    results: dict[str, list[Measured]] = {}
     for version in options.versions:
         for millions in options.millions:
             for name, make in columns(millions * MILLION).items():
                 if options.only in name:
-                    print(f"{name:20}{version:>6}{millions:>5} M  ", end="")
+                    title = f"{name:17}{version:>4}{millions:>4} M "
                     with tempfile.TemporaryDirectory() as folder:
-                        measure(make(), version, Path(folder))
-                    sys.stdout.flush()
+                        of_column = measure(make(), version, Path(folder), title, options.kept)
+                    for query, result in of_column.items():
+                        results.setdefault(query, []).append(result)
+    for query, of_query in results.items():
+        means = [statistics.geometric_mean(ratios) for ratios in [*zip(*of_query, strict=True)][1:]]
+        print(f"{'geometric mean ' + query:44}{'':44}{means[0]:8.2f}{means[1]:8.2f}")
 
 
 if __name__ == "__main__":
