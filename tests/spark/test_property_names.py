@@ -39,11 +39,48 @@ def test_near_misses_are_refused_with_the_nearest_name(name: str, known: str) ->
 
 @pytest.mark.parametrize(
     "name",
-    ["owner.team", "distributor", "branches", "comment", "team", "x", "version", "lancer.mine", "level", "quality"],
+    [
+        *(
+            "owner.team",
+            "distributor",
+            "branches",
+            "comment",
+            "team",
+            "x",
+            "version",
+            "lancer.mine",
+            "level",
+            "quality",
+        ),
+        *("deltas.x", "delta.lance.compression", "write.team", "read.me", "history.of"),
+    ],
 )
 def test_free_properties_are_kept(name: str) -> None:
     check_properties({name: "1"})
     check_set_properties({name: "1"})
+
+
+@pytest.mark.parametrize(
+    ("name", "instead"),
+    [
+        ("delta.enableChangeDataFeed", "leave it out: what has changed can always be read"),
+        ("delta.autoOptimize.autoCompact", "set lance.auto_compact"),
+        ("delta.constraints.positive", "write ALTER TABLE t ADD CONSTRAINT"),
+        ("delta.someday", "tables here have no properties of Delta Lake"),
+        ("format-version", "leave it out; file_format_version"),
+        ("write.delete.mode", "leave it out: changed rows are marked in deletion files"),
+        ("write.merge.isolation-level", "set isolation-level to serializable or snapshot"),
+        ("write.metadata.metrics.default", "set lance.auto_zonemap"),
+        ("history.expire.max-snapshot-age-ms", "set lance.auto_cleanup.interval"),
+        ("read.split.target-size", "tables here have no properties of Iceberg"),
+        ("parquet.compression", "set <column>.lance.compression"),
+    ],
+)
+def test_properties_of_other_formats_are_refused_with_what_to_set(name: str, instead: str) -> None:
+    for check in (check_properties, check_set_properties):
+        with pytest.raises(InvalidInputError, match=f"{name} is of another table format.*{re.escape(instead)}"):
+            check({name: "sideways"})
+    check_set_properties({name: "sideways"}, {name: "x"})
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ import re
 from collections.abc import Container, Iterable, Mapping
 
 from lance_spark.errors import InvalidInputError
+from lance_spark.spark.options.foreign_properties import refuse_foreign_properties
 from lance_spark.spark.options.hadoop_names import refuse_hadoop_names
 from lance_spark.spark.options.names import WRITE
 from lance_spark.spark.types.column_properties import SUFFIXES, split_name
@@ -53,9 +54,10 @@ def check_properties(properties: Mapping[str, str], present: Container[str] = ()
 
     Raises:
         InvalidInputError: a property is misspelt, is unknown under `lance.` or for a column, has an invalid value, or
-            is an option of a single write or of Hadoop.
+            is an option of a single write, of Hadoop or of another table format.
     """
     refuse_hadoop_names(properties)
+    refuse_foreign_properties(name for name in properties if name not in present and split_name(name.lower()) is None)
     for name, value in properties.items():
         folded = name.lower()
         if folded in OF_ONE_WRITE:
