@@ -16,7 +16,7 @@ STATIC, DYNAMIC = "static", "dynamic"
 """Values of partitionOverwriteMode: an overwrite replaces all rows, or only partitions with new rows."""
 
 DIRECTORY, REST = "dir", "rest"
-"""Values of impl: a catalog is a folder, or a server."""
+"""Values of impl: a catalog is a folder, or a server; a dotted name is that of a class."""
 
 
 def text_value(value: str) -> str:
@@ -85,9 +85,12 @@ def overwrite_mode_value(value: str) -> str:
 
 def implementation_value(value: str) -> str:
     """Which kind of catalog it is. Raises `ValueError` saying what is expected."""
-    if value.strip().lower() not in (DIRECTORY, REST):
-        raise ValueError(f"one of {DIRECTORY} and {REST}")
-    return value.strip().lower()
+    text = value.strip()
+    if text.lower() in (DIRECTORY, REST):
+        return text.lower()
+    if "." not in text or not all(part.isidentifier() for part in text.split(".")):
+        raise ValueError(f"one of {DIRECTORY} and {REST}, or the package.Class of a namespace")
+    return text
 
 
 def word_value(name: str, *words: str) -> Callable[[str], str]:

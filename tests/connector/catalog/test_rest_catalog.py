@@ -1,4 +1,4 @@
-"""A catalog whose names a server keeps: the one that the reference library brings."""
+"""Catalogs whose names somebody else keeps: the server and the class that the reference library brings."""
 
 from __future__ import annotations
 
@@ -87,3 +87,30 @@ def test_default_namespace_of_a_server_is_made_with_its_first_table(remote: Spar
     remote.sql("DROP NAMESPACE remote.default")
     assert DirectoryNamespace(tmp_path / "root").list_namespaces() == []
     remote.sql("DROP NAMESPACE remote.default")
+
+
+@pytest.mark.slow
+def test_tables_of_a_class(spark: SparkSession, tmp_path: Path) -> None:
+    spark = spark.newSession()
+    spark.conf.set("spark.sql.catalog.classy.impl", "lance.namespace.DirectoryNamespace")
+    spark.conf.set("spark.sql.catalog.classy.root", str(tmp_path))
+    spark.conf.set("spark.sql.catalog.classy.enable_stable_row_ids", "true")
+    spark.conf.set("spark.sql.catalog.classy", CATALOG_CLASS)
+    spark.sql("CREATE NAMESPACE classy.db")
+    spark.sql("CREATE TABLE classy.db.t AS SELECT id, 'a' AS name FROM range(10)")
+    spark.sql("UPDATE classy.db.t SET name = 'c' WHERE id = 3")
+    assert spark.table("classy.DB.T").where("name = 'a'").count() == 9
+    assert [row.tableName for row in spark.sql("SHOW TABLES IN classy.db").collect()] == ["t"]
+    table = lance.dataset(location(spark, "classy.db.t"))
+    assert (table.version, table.has_stable_row_ids) == (2, True)
+    assert DirectoryNamespace(tmp_path).list_tables(("db",)) == ["t"]
+    with pytest.raises(AnalysisException, match=r"impl = lance.namespace.DirectoryNamespace has no partitioned tables"):
+        spark.sql("CREATE TABLE classy.db.p (id INT, k STRING) PARTITIONED BY (k)")
+    with pytest.raises(AnalysisException, match="rename_table"):
+        spark.sql("ALTER TABLE classy.db.t RENAME TO classy.db.u")
+    spark.sql("DROP TABLE classy.db.t PURGE")
+    assert DirectoryNamespace(tmp_path).list_tables(("db",)) == []
+    spark.conf.set("spark.sql.catalog.missing.impl", "nowhere.at.All")
+    spark.conf.set("spark.sql.catalog.missing", CATALOG_CLASS)
+    with pytest.raises(AnalysisException, match=r"nowhere\.at\.All, which cannot be imported"):
+        spark.sql("SHOW NAMESPACES IN missing").collect()

@@ -14,12 +14,15 @@ from lance_spark.errors import AlreadyExistsError, InvalidInputError, NotFoundEr
 from lance_spark.expr.nodes import quote_name
 from lance_spark.namespace.directory import DirectoryNamespace
 from lance_spark.namespace.dropped_retention import remove_expired
+from lance_spark.namespace.interface import InterfaceNamespace
 from lance_spark.namespace.locations import location_uri, requested_location
 from lance_spark.namespace.object_id import spelling
 from lance_spark.namespace.rest import RestNamespace
+from lance_spark.namespace.served import ServedNamespace
 from lance_spark.partitioned.access import find_table
 from lance_spark.spark.connector.channel.handles import CatalogSettings, display_location
 from lance_spark.spark.connector.channel.table_names import remember
+from lance_spark.spark.option_values import DIRECTORY, REST
 from lance_spark.spark.options.catalog import CatalogOptions
 from lance_spark.spark.options.options import StateOptions
 from lance_spark.table.location import TableLocation
@@ -138,14 +141,18 @@ def make_default(catalog: CatalogSettings) -> None:
             open_namespace(catalog).create_namespace(DEFAULT_NAMESPACE)
 
 
-def open_namespace(catalog: CatalogSettings) -> DirectoryNamespace | RestNamespace:
+def open_namespace(catalog: CatalogSettings) -> DirectoryNamespace | ServedNamespace:
     """The names of a catalog.
 
     Raises:
-        InvalidInputError: its settings have neither a folder nor a server.
+        InvalidInputError: its settings have neither a folder nor a server, or its class cannot be used.
     """
     options = CatalogOptions.parse(catalog.settings)
-    return directory(catalog) if options.uri is None else RestNamespace(options.uri, options.headers)
+    if options.impl == DIRECTORY:
+        return directory(catalog)
+    if options.impl == REST:
+        return RestNamespace(options.uri or "", options.headers, options.parent_levels)
+    return InterfaceNamespace(options.impl, options.properties, options.parent_levels)
 
 
 def directory(catalog: CatalogSettings) -> DirectoryNamespace:
@@ -153,12 +160,12 @@ def directory(catalog: CatalogSettings) -> DirectoryNamespace:
 
     Raises:
         InvalidInputError: the catalog has no root.
-        UnsupportedFeatureError: the namespace is on a server.
+        UnsupportedFeatureError: somebody else keeps the names.
     """
     options = CatalogOptions.parse(catalog.settings)
-    if options.uri is not None:
+    if options.impl != DIRECTORY:
         raise UnsupportedFeatureError(
-            "a catalog that a server keeps has no partitioned tables", feature="partitioned tables over REST"
+            f"a catalog with impl = {options.impl} has no partitioned tables", feature="partitioned tables over REST"
         )
     if options.root is None:
         raise InvalidInputError(
@@ -170,7 +177,7 @@ def directory(catalog: CatalogSettings) -> DirectoryNamespace:
 def remove_expired_tables(catalog: CatalogSettings) -> None:
     """Removes the files of tables that were dropped so long ago that the catalog keeps them no longer."""
     options = CatalogOptions.parse(catalog.settings)
-    if options.uri is None:
+    if options.impl == DIRECTORY:
         remove_expired(directory(catalog).dropped, options.dropped_table_retention)
 
 
@@ -183,7 +190,7 @@ def requested_place(table: TableName, location: str | None) -> ResolvedTable | N
     if location is None or table.path is not None:
         return None
     names = open_namespace(table.catalog)
-    if isinstance(names, RestNamespace):
+    if isinstance(names, ServedNamespace):
         return None
     return ResolvedTable(location_uri(names.root, requested_location(names.root, location)), table.storage_options())
 

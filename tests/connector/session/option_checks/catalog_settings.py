@@ -42,12 +42,32 @@ def _server(tables: Tables, name: str) -> None:
         assert location(tables.spark, f"{made}.t").removeprefix("file://").startswith(tables.path)
     for settings, message in (
         ({"impl": "rest"}, "has the setting uri"),
-        ({"impl": "other"}, "not one of dir and rest"),
+        ({"impl": "other"}, "not one of dir and rest, or the package.Class"),
         ({"uri": "http://127.0.0.1:1"}, "are for catalogs with impl = rest"),
     ):
         wrong = catalog(tables, f"wrong_{len(message)}", **settings)
         with pytest.raises(AnalysisException, match=message):
             tables.spark.sql(f"SHOW TABLES IN {wrong}").collect()
+
+
+@proves("catalog", "parent", "parent_delimiter")
+def _parent(tables: Tables, name: str) -> None:
+    """The catalog's root is below levels of the namespace, whose names may have dots."""
+    with RestAdapter("dir", {"root": tables.path}, host="127.0.0.1", port=0) as server:
+        at = {"impl": "rest", "uri": f"http://127.0.0.1:{server.port}"}
+        whole = catalog(tables, "whole", **at)
+        for namespace in ("`a.b`", "`a.b`.c", "d", "d.e"):
+            tables.spark.sql(f"CREATE NAMESPACE {whole}.{namespace}")
+        for suffix, levels, settings in (
+            ("below", "`a.b`.c", {"parent": "a.b/c", "parent_delimiter": "/"}),
+            ("dotted", "d.e", {"parent": "d.e"}),
+        ):
+            made = catalog(tables, suffix, **at, **settings)
+            tables.spark.sql(f"CREATE TABLE {made}.t AS {ONE}")
+            assert tables.spark.table(f"{whole}.{levels}.t").count() == 1
+    wrong = catalog(tables, "refused_parent", root=tables.path, parent="a")
+    with pytest.raises(AnalysisException, match="parent are for catalogs with impl = rest"):
+        tables.spark.sql(f"SHOW TABLES IN {wrong}").collect()
 
 
 @proves("catalog", "enable_stable_row_ids")

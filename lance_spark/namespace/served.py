@@ -1,0 +1,264 @@
+"""Catalogs whose names somebody else keeps: a server, or a class of another package.
+
+They know names, properties and locations; rows are read from and written to the object store directly. Versions of
+tables are committed by the store, so a table whose versions the catalog manages is rejected. A catalog fills in
+`ServedNamespace.ask`.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
+from importlib import import_module
+from typing import Any
+
+from lance_spark.errors import (
+    AlreadyExistsError,
+    InvalidInputError,
+    LanceError,
+    NotEmptyError,
+    NotFoundError,
+    StorageError,
+    UnsupportedFeatureError,
+)
+from lance_spark.namespace.directory_places import TableEntry
+from lance_spark.namespace.object_id import Identifier, checked, format_identifier, is_findable, spelling
+
+UNSUPPORTED = 0
+ERRORS: Mapping[int, type[LanceError]] = {
+    1: NotFoundError,
+    2: AlreadyExistsError,
+    3: NotEmptyError,
+    4: NotFoundError,
+    5: AlreadyExistsError,
+    13: InvalidInputError,
+}
+"""Classes of the specification's codes of errors; all others are `StorageError`."""
+
+
+class ServedNamespace(ABC):
+    """The tables and namespaces of a catalog; identifiers as in `DirectoryNamespace`. Nothing is cached between calls.
+
+    Methods raise `StorageError` if the catalog does not respond or fails, `UnsupportedFeatureError` if it does not
+    support a request, and `InvalidInputError` if it rejects one.
+
+    Args:
+        description: of the catalog, for messages.
+        parent: the levels above the root of this catalog, which stand before each name that is sent.
+    """
+
+    def __init__(self, description: str, parent: Identifier = ()) -> None:
+        self.description = description
+        self._parent = checked(parent) if parent else ()
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.description!r})"
+
+    @abstractmethod
+    def ask(self, operation: str, path: Identifier, fields: Mapping[str, Any]) -> Any:
+        """The reply to an operation of the Lance namespace specification, such as ``describe_table``.
+
+        Args:
+            path: the object's full name; empty for the root.
+            fields: of the request beside its ``id``, by the names of the specification.
+
+        Raises:
+            LanceError: of the class that fits the specification's code of the error.
+        """
+        ...
+
+    def spelling(self, identifier: Identifier, *, is_table: bool) -> Identifier | None:
+        """The name as the catalog's listings spell it; None if it has no listings or no such name, so that only an
+        exact name matches.
+
+        Raises:
+            InvalidInputError: the name is ambiguous: several names differ from it only in case.
+        """
+        if not is_findable(identifier):
+            return None
+
+        def children(namespace: Identifier, is_last: bool) -> list[str]:
+            return self.list_tables(namespace) if is_table and is_last else self.list_namespaces(namespace)
+
+        try:
+            return spelling(identifier, children)
+        except (NotFoundError, UnsupportedFeatureError):
+            return None  # Removed since the listing; or the server has no listings.
+
+    def list_namespaces(self, parent: Identifier = ()) -> list[str]:
+        """Names of the namespaces directly in `parent`, sorted.
+
+        Raises:
+            NotFoundError: the catalog reports a missing namespace; some report an empty one instead.
+        """
+        return sorted(self._pages("list_namespaces", parent, "namespaces"))
+
+    def namespace_exists(self, path: Identifier) -> bool:
+        """Whether there is such a namespace; the root always exists."""
+        if not path:
+            return True
+        if not is_findable(path):
+            return False
+        return self._is_there("namespace_exists", path)
+
+    def namespace_properties(self, path: Identifier) -> Mapping[str, str]:
+        """The properties of a namespace.
+
+        Raises:
+            NotFoundError: there is no such namespace.
+        """
+        return self._ask("describe_namespace", path).properties or {}
+
+    def create_namespace(self, path: Identifier, properties: Mapping[str, str] | None = None) -> None:
+        """Creates a namespace in an existing one.
+
+        Raises:
+            AlreadyExistsError: an object with this name exists.
+            NotFoundError: the parent namespace does not exist.
+        """
+        self._ask("create_namespace", checked(path), properties=dict(properties or {}))
+
+    def set_namespace_properties(self, path: Identifier, updates: Mapping[str, str | None]) -> None:
+        """Always raises `UnsupportedFeatureError`: the protocol cannot change properties."""
+        raise UnsupportedFeatureError(
+            f"{self.description} takes properties when a namespace is made, and none later", feature="ALTER NAMESPACE"
+        )
+
+    def drop_namespace(
+        self, path: Identifier, *, cascade: bool = False, purge: bool = False, keep_external: bool = False
+    ) -> None:
+        """Removes a namespace; with `cascade` the catalog decides about the files of its tables.
+
+        Raises:
+            NotFoundError: there is no such namespace.
+            NotEmptyError: it is not empty, and `cascade` is False or the catalog does not support it.
+        """
+        self._ask("drop_namespace", path, behavior="Cascade" if cascade else "Restrict")
+
+    def list_tables(self, namespace: Identifier = ()) -> list[str]:
+        """Names of the tables directly in a namespace, sorted, including declared ones.
+
+        Raises:
+            NotFoundError: the catalog reports a missing namespace; some report an empty one instead.
+        """
+        return sorted(self._pages("list_tables", namespace, "tables"))
+
+    def table_exists(self, identifier: Identifier) -> bool:
+        """Whether there is such a table, possibly only declared."""
+        if not is_findable(identifier):
+            return False
+        return self._is_there("table_exists", identifier)
+
+    def table_location(self, identifier: Identifier) -> TableEntry:
+        """The location of a table, and its storage options if the catalog sends them.
+
+        Raises:
+            NotFoundError: there is no such table.
+            UnsupportedFeatureError: the catalog manages the versions of the table.
+        """
+        reply = self._ask("describe_table", identifier, check_declared=True)
+        if reply.managed_versioning:
+            raise _keeps_versions(f"{self.description} keeps the versions of {format_identifier(identifier)} itself")
+        return self._entry(reply, identifier, is_declared=bool(reply.is_only_declared))
+
+    def declare_table(
+        self, identifier: Identifier, *, location: str | None = None, properties: Mapping[str, str] | None = None
+    ) -> TableEntry:
+        """Reserves a name and a location for a table, which exists from its first commit on.
+
+        Args:
+            location: the catalog may reject it, and chooses one if None.
+
+        Raises:
+            AlreadyExistsError: an object with this name exists.
+            NotFoundError: the parent namespace does not exist.
+            UnsupportedFeatureError: the catalog manages the versions of new tables. The name is free again, unless the
+                message says that it is not.
+        """
+        given = dict(properties or {}) or None
+        reply = self._ask("declare_table", checked(identifier), location=location, properties=given)
+        if reply.managed_versioning:
+            raise _keeps_versions(self._withdrawn(identifier))
+        return self._entry(reply, identifier, is_declared=True)
+
+    def drop_table(self, identifier: Identifier, *, purge: bool) -> None:
+        """Removes a table from the catalog.
+
+        Args:
+            purge: whether to delete its files too.
+
+        Raises:
+            NotFoundError: there is no such table.
+        """
+        self._ask("drop_table" if purge else "deregister_table", identifier)
+
+    def rename_table(self, old: Identifier, new: Identifier) -> None:
+        """Renames a table, possibly into another namespace.
+
+        Raises:
+            NotFoundError: there is no such table, or the new namespace does not exist.
+            AlreadyExistsError: an object with the new name exists.
+        """
+        new = checked(new)
+        namespace = [*self._parent, *new[:-1]]
+        self._ask("rename_table", old, new_table_name=new[-1], new_namespace_id=namespace)
+
+    def _withdrawn(self, identifier: Identifier) -> str:
+        """Frees a name that was declared for a table that cannot be written; returns a sentence about it."""
+        reason = f"{self.description} keeps the versions of new tables itself"
+        try:
+            self.drop_table(identifier, purge=False)
+        except NotFoundError:
+            pass
+        except LanceError as error:
+            name = format_identifier(identifier)
+            return f"{reason}, and the name {name} stays declared there without a table: {error}"
+        return f"{reason}; {format_identifier(identifier)} was not created"
+
+    def _entry(self, found: Any, identifier: Identifier, *, is_declared: bool) -> TableEntry:
+        uri = found.location
+        if not uri:
+            raise StorageError(f"{self.description} does not say where {format_identifier(identifier)} is")
+        return TableEntry(uri, found.properties or {}, is_declared, storage_options=found.storage_options or {})
+
+    def _pages(self, operation: str, path: Identifier, names: str) -> Iterator[str]:
+        token: str | None = None
+        seen: set[str] = set()
+        while True:
+            page = self._ask(operation, path, page_token=token)
+            yield from getattr(page, names) or ()
+            token = page.page_token
+            if not token:
+                return
+            if token in seen:
+                raise StorageError(f"{self.description} sends the same page of a listing again and again")
+            seen.add(token)
+
+    def _is_there(self, operation: str, path: Identifier) -> bool:
+        try:
+            self._ask(operation, path)
+        except NotFoundError:
+            return False
+        return True
+
+    def _ask(self, operation: str, path: Identifier, **fields: Any) -> Any:
+        return self.ask(operation, (*self._parent, *path), fields)
+
+
+def request_models() -> Any:
+    """The client package of the specification, which has the classes of requests and replies.
+
+    Raises:
+        StorageError: it is not installed.
+    """
+    try:
+        return import_module("lance_namespace_urllib3_client")
+    except ImportError as error:
+        raise StorageError("this namespace needs the extra: pip install lance-spark[rest]") from error
+
+
+def _keeps_versions(reason: str) -> UnsupportedFeatureError:
+    return UnsupportedFeatureError(
+        f"{reason}, which this release does not serve. Use a server or a namespace without managed versions",
+        feature="managed versioning",
+    )
