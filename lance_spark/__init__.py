@@ -29,12 +29,12 @@ if TYPE_CHECKING:
     )
     from lance_spark.index.text.queries import BooleanQuery, BoostQuery, MatchQuery, MultiMatchQuery, PhraseQuery
     from lance_spark.partitioned.access import open_table as open  # noqa: A004
+    from lance_spark.partitioned.access import write_table as write
     from lance_spark.partitioned.dataset import PartitionedDataset
     from lance_spark.progress import set_progress
     from lance_spark.schema.blob import blob_field
     from lance_spark.spark.search import search
     from lance_spark.spark.session import configure, install
-    from lance_spark.table.access import write_dataset as write
     from lance_spark.table.bases import BasePath
     from lance_spark.table.dataset import Dataset
 
@@ -54,18 +54,17 @@ _NAMES_OF_MODULES = {
         "UnsupportedFeatureError",
     ),
     "index.text.queries": ("BooleanQuery", "BoostQuery", "MatchQuery", "MultiMatchQuery", "PhraseQuery"),
-    "partitioned.access": ("open",),
+    "partitioned.access": ("open", "write"),
     "partitioned.dataset": ("PartitionedDataset",),
     "progress": ("set_progress",),
     "schema.blob": ("blob_field",),
     "spark.search": ("search",),
     "spark.session": ("configure", "install"),
-    "table.access": ("write",),
     "table.bases": ("BasePath",),
     "table.dataset": ("Dataset",),
 }
 _MODULES = {name: module for module, names in _NAMES_OF_MODULES.items() for name in names}
-_NAMES_THERE = {"open": "open_table", "write": "write_dataset"}
+_NAMES_THERE = {"open": "open_table", "write": "write_table"}
 
 
 def __getattr__(name: str) -> Any:

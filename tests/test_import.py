@@ -42,11 +42,12 @@ MOST_MODULES = {"open": 240, "read": 240, "write": 320, "read task": 260, "write
 LATER = {
     "lance_spark.expr.sql.grammar",
     "lance_spark.kernels.compiler",
+    "lance_spark.partitioned.write",
     "lance_spark.table.dataset_fragment",
     "lance_spark.table.reading.arrow_dataset",
 }
 """Modules that a planner does not import before its first statement: the grammar, which only filters in text need,
-the compiler of kernels that are not on disk, and what only Python reads by.
+the compiler of kernels that are not on disk, and what only Python reads and writes by.
 """
 
 

@@ -50,7 +50,7 @@ class InterfaceNamespace(ServedNamespace):
         parent: the levels above the root of this catalog.
 
     Raises:
-        InvalidInputError: there is no such class, it refuses the properties, or it is none of the interface.
+        InvalidInputError: there is no such class, it lacks the interface, or it refuses the properties.
         StorageError: the client package with the interface's requests is not installed.
     """
 

@@ -18,7 +18,7 @@ from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.paths import TREE
 from lance_spark.table.reference_arguments import refuse_write_options
 from lance_spark.table.writing.file_limits import DEFAULT_MAX_BYTES_PER_FILE, DEFAULT_MAX_ROWS_PER_FILE
-from lance_spark.table.writing.modes import CREATE
+from lance_spark.table.writing.modes import APPEND, CREATE, check_mode
 
 if TYPE_CHECKING:
     from lance_spark.table.moments import Moment
@@ -111,46 +111,13 @@ def write_dataset(
     auto_zonemap: str | None = None,
     **others: Any,
 ) -> Dataset:
-    """Writes rows into the table at `uri` and commits them as one version.
-
-    Args:
-        data: a Table, RecordBatch, RecordBatchReader, Dataset or Scanner of pyarrow; a pandas DataFrame, whose index
-            is a column unless it is a range; anything that exports Arrow data, such as the tables of polars and DuckDB;
-            a list of dicts, a dict of columns; or an iterable of RecordBatches. Streams are read as they are written.
-        uri: a URI, or a local path as a string or a `pathlib.Path`.
-        mode: "create" (the table must not exist), "append" or "overwrite" (both create it if necessary).
-        schema: the types of plain Python values, and for an iterable that may be empty.
-        file_format_version: "2.0", "2.1" or "2.2"; None is that of the table, or 2.2 for a new one.
-        max_rows_per_file: the rows after which a new data file, and fragment, begins, 1,048,576 by default.
-        max_bytes_per_file: the bytes after which one begins, 90 GiB by default.
-        branch: the branch to write to; None is the main one.
-        storage_options: credentials and endpoint of the store, such as ``{"aws_region": "eu-west-1"}``.
-        enable_stable_row_ids: assigns row ids to the rows of a new table that survive updates and compaction.
-        commit_message: stored with the version.
-        transaction_properties: stored with the version.
-        merge_schema: whether an append adds new columns to the table; they are null in existing rows.
-        initial_bases: additional roots for files of a new table; `Dataset.add_bases` adds some later.
-        target_bases: names of the base paths that get the data files in turn; none for the table's own root.
-        auto_zonemap: columns with commas between them, or "*", that get zone maps; None is what the property
-            `lance.auto_zonemap` of the table says.
-        others: keyword arguments of the reference library, which are refused with what to write instead.
-
-    Raises:
-        NotFoundError: there is no base path with one of the names, or no column of those for zone maps.
-        InvalidInputError: the table exists (mode "create"), the rows do not match it, or a column can have no zone map.
-            Nothing was changed.
-        CommitConflictError: it conflicts with a concurrent transaction. Nothing was changed.
-        CommitStateUnknownError: it is unknown whether the version was committed.
-        StorageError: the store failed. Nothing was changed.
-        UnsupportedFeatureError: the table, or the columns, need a feature that this release does not write.
-    """
+    """Writes rows into the table without partitions at `uri`. Arguments and errors as `lance_spark.write`."""
     from lance_spark.table.row_level.plain_target import PlainTarget
     from lance_spark.table.row_level.row_verbs import write_rows
     from lance_spark.table.row_level.write_target import WriteMode
     from lance_spark.table.writing.base_selection import checked_bases
     from lance_spark.table.writing.file_limits import FileLimits
     from lance_spark.table.writing.identity import without_identities
-    from lance_spark.table.writing.modes import APPEND, MODES
     from lance_spark.table.writing.row_source import RowSource
     from lance_spark.table.writing.save import CommitOptions
 
@@ -159,8 +126,7 @@ def write_dataset(
     base = location.latest()
     bases = checked_bases(initial_bases)
     _check_creation(location, base, bases, stable_row_ids=enable_stable_row_ids)
-    if mode not in MODES:
-        raise InvalidInputError(f"unknown mode {mode!r}; one of {', '.join(MODES)}")
+    check_mode(mode)
     source = RowSource.of(data, schema)
     if base is None or mode != APPEND:
         source = without_identities(source)

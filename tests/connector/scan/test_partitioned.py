@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, Row, SparkSession
 
 from lance_spark.namespace.directory import DirectoryNamespace
 from lance_spark.partitioned.table import PartitionedTable, open_partitioned
-from lance_spark.spark.connector.catalog.partition_by import partition_fields
+from lance_spark.spark.connector.catalog.partition_by import fields_of_statement
 from lance_spark.spark.predicates import SparkExpression
 from tests.support.connector.plans import plan
 
@@ -103,7 +103,7 @@ def test_fields(transforms: list[tuple[str, ...]], fields: list[str]) -> None:
         )
         for name, *arguments in transforms
     ]
-    assert [field.field_id for field in partition_fields(given)] == fields
+    assert [field.field_id for field in fields_of_statement(given)] == fields
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from lance_spark.partitioned.replace import replaced
 from lance_spark.partitioned.save import new_partitioned
 from lance_spark.partitioned.table import FILE_VERSION, STABLE_ROW_IDS, PlannedTable
 from lance_spark.schema.arrow import from_arrow_schema
-from lance_spark.spark.connector.catalog.partition_by import partition_fields
+from lance_spark.spark.connector.catalog.partition_by import fields_of_statement
 from lance_spark.spark.connector.channel.handles import CatalogSettings, Staged, TableHandle
 from lance_spark.spark.constraints import with_constraints
 from lance_spark.spark.options.catalog import CatalogOptions
@@ -42,7 +42,7 @@ def new_table(
     return new_partitioned(
         handle.uri,
         schema,
-        partition_fields(staged.partitioning),
+        fields_of_statement(staged.partitioning),
         storage_options=handle.storage_options,
         properties=properties,
     )
@@ -70,7 +70,7 @@ def replacement(handle: TableHandle, staged: Staged, parsed: TableProperties) ->
         large=parsed.options.use_large_var_types,
     )
     schema = with_constraints(with_comments(types, staged.columns, replaces=True), staged.constraints)
-    planned = replaced(table, schema, partition_fields(staged.partitioning))
+    planned = replaced(table, schema, fields_of_statement(staged.partitioning))
     current = table.config
     deleted: dict[str, str | None] = {
         name: None for name in current if name not in parsed.config and name not in (FILE_VERSION, STABLE_ROW_IDS)

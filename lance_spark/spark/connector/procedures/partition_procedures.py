@@ -10,11 +10,11 @@ from pyspark.sql.types import ArrayType, IntegerType, LongType, StringType
 from lance_spark.errors import InvalidInputError, NotFoundError
 from lance_spark.partitioned.evolution import Edit, edit_partitioning
 from lance_spark.partitioned.field import PartitionField, source_paths
+from lance_spark.partitioned.partition_by import parse_transform, partition_fields
 from lance_spark.partitioned.save import PartitionBy
 from lance_spark.partitioned.table import PartitionedTable
 from lance_spark.schema.field import LanceSchema
 from lance_spark.schema.projection import parse_path
-from lance_spark.spark.connector.catalog.partition_by import parse_transform, partition_fields
 from lance_spark.spark.connector.procedures.procedure_types import TABLE, TEXT, Invocation, Parameter, Procedure
 from lance_spark.spark.connector.scan.local_rows import LocalRows, row_type
 
