@@ -86,7 +86,7 @@ def test_the_registries_and_the_documentation_know_the_same() -> None:
 
 
 def test_every_field_of_the_dataclasses_is_set_by_an_option() -> None:
-    collected = {"column_properties", "storage_options", "without_effect", "headers"}
+    collected = {"column_properties", "storage_options", "without_effect", "headers", "properties"}
     for kind, registry in (
         (options.ReadOptions, known.READ),
         (options.WriteOptions, known.WRITE),
