@@ -24,7 +24,7 @@ assert not list(Path(root).rglob("*.lance/data/*.lance"))
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("limit", ["200m", "700m"])
+@pytest.mark.parametrize("limit", ["200m", "500m"])
 def test_a_limit_that_is_too_small(jar: Path, tmp_path: Path, limit: str) -> None:
-    """100 MB a worker are too little for numpy, 350 for numba."""
+    """100 MB a worker are too little for numpy, 250 for LLVM."""
     printed(jar, tmp_path, INSERT, f"spark.executor.pyspark.memory={limit}")
