@@ -65,8 +65,11 @@ class InterfaceNamespace(ServedNamespace):
         request = model(id=list(path), **{name: value for name, value in fields.items() if value is not None})
         try:
             return getattr(self._names, operation)(request)
-        except Exception as error:
-            raise self._translated(error, operation, path) from error
+        except Exception as error:  # The interface says nothing of what its classes raise.
+            translated = self._translated(error, operation, path)
+            if isinstance(translated, StorageError):
+                _made.cache_clear()  # The object may hold a connection that has ended.
+            raise translated from error
 
     def _translated(self, error: Exception, operation: str, path: Identifier) -> LanceError:
         text = str(error)[:_MAX_SHOWN] or type(error).__name__
@@ -100,9 +103,9 @@ def _made(class_path: str, properties: tuple[tuple[str, str], ...]) -> Any:
         )
     try:
         return found(**dict(properties))
-    except Exception as error:
-        # Values of properties may be credentials.
+    except Exception as error:  # noqa: BLE001 - a constructor of another package may raise anything.
+        text = f"{type(error).__name__}: {error}"
+        for value in filter(None, dict(properties).values()):
+            text = text.replace(value, "***")  # It may be a credential.
         names = ", ".join(name for name, _ in properties) or "none"
-        raise InvalidInputError(
-            f"{class_path} cannot be made with the settings {names}: {type(error).__name__}: {error}"
-        ) from error
+        raise InvalidInputError(f"{class_path} cannot be made with the settings {names}: {text}") from None

@@ -132,53 +132,36 @@ def write_table(
         UnsupportedFeatureError: the table, or the columns, need a feature that this release does not write, such as
             branches and base paths of a partitioned table.
     """
-    if not partition_by:
-        return write_dataset(
-            data,
-            uri,
-            mode=mode,
-            schema=schema,
-            file_format_version=file_format_version,
-            max_rows_per_file=max_rows_per_file,
-            max_bytes_per_file=max_bytes_per_file,
-            branch=branch,
-            storage_options=storage_options,
-            enable_stable_row_ids=enable_stable_row_ids,
-            commit_message=commit_message,
-            transaction_properties=transaction_properties,
-            merge_schema=merge_schema,
-            initial_bases=initial_bases,
-            target_bases=target_bases,
-            auto_zonemap=auto_zonemap,
-            **others,
-        )
-    from lance_spark.partitioned.write import write_partitioned
     from lance_spark.table.row_level.row_verbs import RowsToWrite
     from lance_spark.table.row_level.write_target import WriteMode
+    from lance_spark.table.writing.base_selection import checked_bases
     from lance_spark.table.writing.file_limits import FileLimits
     from lance_spark.table.writing.row_source import RowSource
     from lance_spark.table.writing.save import CommitOptions
 
     refuse_write_options(others)
-    for name, value in (("branch", branch), ("initial_bases", initial_bases), ("target_bases", target_bases)):
-        if value:
-            raise UnsupportedFeatureError(f"a partitioned table has no {name}; leave it out", feature=name)
     check_mode(mode)
     options = CommitOptions(
         message=commit_message,
         properties=transaction_properties,
         stable_row_ids=enable_stable_row_ids,
+        initial_bases=checked_bases(initial_bases),
         zone_maps=auto_zonemap,
     )
-    return write_partitioned(
-        RowsToWrite(RowSource.of(data, schema), FileLimits(max_rows_per_file, max_bytes_per_file), options),
-        uri,
-        partition_by,
-        WriteMode(mode),
-        storage_options=dict(storage_options) if storage_options else None,
-        file_format_version=file_format_version,
-        merge_schema=merge_schema,
-    )
+    rows = RowsToWrite(RowSource.of(data, schema), FileLimits(max_rows_per_file, max_bytes_per_file), options)
+    to_both: dict[str, Any] = {
+        "storage_options": storage_options,
+        "file_format_version": file_format_version,
+        "merge_schema": merge_schema,
+    }
+    if not partition_by:
+        return write_dataset(rows, uri, WriteMode(mode), branch=branch, target_bases=target_bases, **to_both)
+    from lance_spark.partitioned.write import write_partitioned
+
+    for name, value in (("branch", branch), ("initial_bases", initial_bases), ("target_bases", target_bases)):
+        if value:
+            raise UnsupportedFeatureError(f"a partitioned table has no {name}; leave it out", feature=name)
+    return write_partitioned(rows, uri, partition_by, WriteMode(mode), **to_both)
 
 
 def find_table(

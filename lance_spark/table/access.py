@@ -4,24 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
-
-import pyarrow as pa
+from typing import TYPE_CHECKING
 
 from lance_spark.errors import InvalidInputError, NotFoundError
 from lance_spark.storage.paths import UriOrPath
-from lance_spark.table.bases import BasePath, Bases
+from lance_spark.table.bases import Bases
 from lance_spark.table.dataset import Dataset
 from lance_spark.table.location import TableLocation
 from lance_spark.table.maintenance.after_commit import maintain_after, zoned
 from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.paths import TREE
-from lance_spark.table.reference_arguments import refuse_write_options
-from lance_spark.table.writing.file_limits import DEFAULT_MAX_BYTES_PER_FILE, DEFAULT_MAX_ROWS_PER_FILE
-from lance_spark.table.writing.modes import APPEND, CREATE, check_mode
 
 if TYPE_CHECKING:
     from lance_spark.table.moments import Moment
+    from lance_spark.table.row_level.row_verbs import RowsToWrite
+    from lance_spark.table.row_level.write_target import WriteMode
+    from lance_spark.table.writing.save import CommitOptions
 
 _NAMESPACE_FOLDER = "__manifest"
 
@@ -92,75 +90,59 @@ def open_dataset(
 
 
 def write_dataset(
-    data: Any,
+    rows: RowsToWrite,
     uri: UriOrPath,
+    mode: WriteMode,
     *,
-    mode: str = CREATE,
-    schema: pa.Schema | None = None,
-    file_format_version: str | None = None,
-    max_rows_per_file: int = DEFAULT_MAX_ROWS_PER_FILE,
-    max_bytes_per_file: int = DEFAULT_MAX_BYTES_PER_FILE,
-    branch: str | None = None,
     storage_options: Mapping[str, str] | None = None,
-    enable_stable_row_ids: bool = False,
-    commit_message: str | None = None,
-    transaction_properties: Mapping[str, str] | None = None,
+    file_format_version: str | None = None,
     merge_schema: bool = False,
-    initial_bases: Sequence[BasePath] = (),
+    branch: str | None = None,
     target_bases: Sequence[str] = (),
-    auto_zonemap: str | None = None,
-    **others: Any,
 ) -> Dataset:
-    """Writes rows into the table without partitions at `uri`. Arguments and errors as `lance_spark.write`."""
+    """The table without partitions at `uri` with the rows, as one version. Raises as `lance_spark.write`."""
     from lance_spark.table.row_level.plain_target import PlainTarget
     from lance_spark.table.row_level.row_verbs import write_rows
     from lance_spark.table.row_level.write_target import WriteMode
-    from lance_spark.table.writing.base_selection import checked_bases
-    from lance_spark.table.writing.file_limits import FileLimits
     from lance_spark.table.writing.identity import without_identities
-    from lance_spark.table.writing.row_source import RowSource
-    from lance_spark.table.writing.save import CommitOptions
 
-    refuse_write_options(others)
+    options, zone_maps = rows.options, rows.options.zone_maps
     location = located(uri, storage_options, branch)
     base = location.latest()
-    bases = checked_bases(initial_bases)
-    _check_creation(location, base, bases, stable_row_ids=enable_stable_row_ids)
-    check_mode(mode)
-    source = RowSource.of(data, schema)
-    if base is None or mode != APPEND:
+    _check_creation(location, base, options)
+    source = rows.source
+    if base is None or mode is not WriteMode.APPEND:
         source = without_identities(source)
-    target = PlainTarget.of(zoned(location, auto_zonemap), base).taking(
-        source.schema,
-        FileLimits(max_rows_per_file, max_bytes_per_file),
-        mode=WriteMode(mode),
-        merge_schema=merge_schema,
-        file_format_version=file_format_version,
+    target = PlainTarget.of(zoned(location, zone_maps), base).taking(
+        source.schema, rows.limits, mode=mode, merge_schema=merge_schema, file_format_version=file_format_version
     )
-    if auto_zonemap is not None:
+    if zone_maps is not None:
         from lance_spark.table.indexes.auto_zonemap import check_zone_columns
 
-        check_zone_columns(target.table_schema, auto_zonemap)
+        check_zone_columns(target.table_schema, zone_maps)
     if target_bases:
-        all_bases = Bases(location.store, bases if base is None else base.base_paths, location.storage_options)
+        all_bases = Bases(
+            location.store, options.initial_bases if base is None else base.base_paths, location.storage_options
+        )
         target = replace(target, bases=all_bases, target_bases=tuple(target_bases))
-    options = CommitOptions(
-        message=commit_message,
-        properties=transaction_properties,
-        stable_row_ids=enable_stable_row_ids,
-        initial_bases=bases,
-        zone_maps=auto_zonemap,
-    )
-    return Dataset(location, write_rows(target, source, options, WriteMode(mode)))
+    return Dataset(location, write_rows(target, source, options, mode))
 
 
-def _check_creation(
-    location: TableLocation, base: Manifest | None, bases: Sequence[BasePath], *, stable_row_ids: bool
-) -> None:
-    """Refuses options of a new table for one that exists, and a new table in the root of a namespace."""
-    if base is not None and stable_row_ids and not base.has_stable_row_ids:
+def check_row_ids(*, has_stable: bool, wants_stable: bool) -> None:
+    """Refuses stable row ids for a table that was made without them.
+
+    Raises:
+        InvalidInputError: it was, and they are wanted.
+    """
+    if wants_stable and not has_stable:
         raise InvalidInputError("stable row ids are chosen when a table is created; this one has none")
-    if base is not None and bases:
+
+
+def _check_creation(location: TableLocation, base: Manifest | None, options: CommitOptions) -> None:
+    """Refuses options of a new table for one that exists, and a new table in the root of a namespace."""
+    if base is not None:
+        check_row_ids(has_stable=base.has_stable_row_ids, wants_stable=options.stable_row_ids)
+    if base is not None and options.initial_bases:
         raise InvalidInputError("the table exists; add_bases adds base paths to it")
     if base is None and next(iter(location.store.list(f"{_NAMESPACE_FOLDER}/_versions")), None) is not None:
         raise InvalidInputError(

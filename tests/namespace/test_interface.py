@@ -56,6 +56,26 @@ class Failing(LanceNamespace):
         raise RuntimeError("the catalog is on fire")
 
 
+class Refusing(Failing):
+    """Names a credential in its error."""
+
+    def __init__(self, **properties: str) -> None:
+        raise ValueError(f"no {properties['token']}")
+
+
+class Disconnecting(Failing):
+    """An object whose first request ends its connection."""
+
+    def __init__(self) -> None:
+        self.requests = 0
+
+    def describe_table(self, request: DescribeTableRequest) -> DescribeTableResponse:
+        self.requests += 1
+        if self.requests > 1:
+            raise RuntimeError("the connection has ended")
+        return DescribeTableResponse(location="s3://b/t")
+
+
 FAILING = f"{Failing.__module__}.{Failing.__name__}"
 
 
@@ -139,6 +159,14 @@ def test_location_options_and_properties_come_from_the_class() -> None:
         InterfaceNamespace(FAILING, {}).list_tables()
 
 
+def test_object_is_kept_until_it_fails() -> None:
+    path = f"{__name__}.Disconnecting"
+    assert InterfaceNamespace(path, {}).table_exists(("t",))
+    with pytest.raises(StorageError, match="the connection has ended"):
+        InterfaceNamespace(path, {}).table_exists(("t",))
+    assert InterfaceNamespace(path, {}).table_exists(("t",))
+
+
 @pytest.mark.parametrize(
     ("class_path", "properties", "message"),
     [
@@ -147,6 +175,7 @@ def test_location_options_and_properties_come_from_the_class() -> None:
         ("builtins.dict", {}, "lacks list_namespaces"),
         ("os.getcwd", {}, "no class with the interface"),
         (FAILING, {"token": "s3cret"}, "cannot be made with the settings token"),
+        (f"{__name__}.Refusing", {"token": "s3cret", "empty": ""}, r"settings empty, token: ValueError: no \*\*\*"),
     ],
 )
 def test_classes_that_cannot_be_used(class_path: str, properties: dict[str, Any], message: str) -> None:

@@ -76,7 +76,8 @@ class CatalogOptions:
         headers = {name[len(_HEADER) :]: value for name, value in settings.items() if name.lower().startswith(_HEADER)}
         others = {name: value for name, value in settings.items() if not name.lower().startswith(_HEADER)}
         options = cls(**parse_options(others, CATALOG, needs_path=False), headers=headers)
-        if options.impl == DIRECTORY and (options.uri is not None or headers or options.parent is not None):
+        of_servers = {"uri", "parent", "parent_delimiter"} & {name.lower() for name in settings}
+        if options.impl == DIRECTORY and (of_servers or headers):
             raise InvalidInputError("uri, header.* and parent are for catalogs with impl = rest")
         if options.impl == REST and (options.uri is None or options.root is not None):
             raise InvalidInputError("a catalog with impl = rest has the setting uri, the server's address, and no root")

@@ -7,7 +7,6 @@ from collections.abc import Iterable, Mapping
 from lance_spark.errors import InvalidInputError
 
 _CLEANUP = "set lance.auto_cleanup.interval and lance.auto_cleanup.older_than, or run VACUUM"
-_DISTRIBUTION = "set distribution"
 _ISOLATION = "set isolation-level to serializable or snapshot"
 _DELETION_FILES = "leave it out: changed rows are marked in deletion files, always"
 _COMPRESSION = "set <column>.lance.compression"
@@ -30,15 +29,16 @@ _INSTEAD: Mapping[str, str] = {
     "delta.targetfilesize": "set max_bytes_per_file",
     "format-version": "leave it out; file_format_version is that of the data files",
     "gc.enabled": "leave it out: nothing is removed unless lance.auto_cleanup.interval is set",
+    **dict.fromkeys((f"write.{verb}.isolation-level" for verb in ("delete", "update", "merge")), _ISOLATION),
     "write.target-file-size-bytes": "set max_bytes_per_file",
-    "write.distribution-mode": _DISTRIBUTION,
+    "write.distribution-mode": "set distribution",
     "write.format.default": "leave it out: file_format_version chooses the version of Lance files",
     "write.parquet.compression-codec": _COMPRESSION,
     "parquet.compression": _COMPRESSION,
     "parquet.compress": _COMPRESSION,
     "orc.compress": _COMPRESSION,
 }
-"""By the name of a property in lower case."""
+"""Advice by the name of a property in lower case."""
 
 _PREFIXES = {
     "delta.constraints.": "write ALTER TABLE t ADD CONSTRAINT",
@@ -56,7 +56,6 @@ _PREFIXES = {
         "tables here have no properties of Iceberg",
     ),
 }
-_ISOLATION_LEVEL = ".isolation-level"
 
 
 def refuse_foreign_properties(names: Iterable[str]) -> None:
@@ -70,6 +69,6 @@ def refuse_foreign_properties(names: Iterable[str]) -> None:
         instead = _INSTEAD.get(folded)
         prefix = next((start for start in _PREFIXES if folded.startswith(start)), None)
         if instead is None and prefix is not None:
-            instead = _ISOLATION if folded.endswith(_ISOLATION_LEVEL) else _PREFIXES[prefix]
+            instead = _PREFIXES[prefix]
         if instead is not None:
             raise InvalidInputError(f"property {name} is of another table format and would have no effect; {instead}")
