@@ -20,6 +20,7 @@ from lance_spark.errors import (
     NotFoundError,
 )
 from lance_spark.expr.nodes import And, Expr, Or
+from lance_spark.namespace.base import Namespace
 from lance_spark.namespace.catalog_rows import (
     LOCATION,
     NAMESPACE,
@@ -82,7 +83,7 @@ from lance_spark.storage.paths import UriOrPath, absolute_uri, uri_text
 from lance_spark.table.cleanup.auto_cleanup import FOREVER
 
 
-class DirectoryNamespace:
+class DirectoryNamespace(Namespace):
     """The tables and namespaces below a root. Nothing is cached between calls: each sees the newest version.
 
     Identifiers are paths of names from the root, ``("sales", "orders")``; ``()`` is the root namespace. All methods
@@ -111,13 +112,10 @@ class DirectoryNamespace:
         distinct_when_folded: bool = False,
     ) -> None:
         self._distinct_when_folded = distinct_when_folded
-        self.root = absolute_uri(uri_text(root))
+        self.root = self.description = absolute_uri(uri_text(root))
         self._directories = TableDirectories(self.root, storage_options)
         self._catalog = CatalogTable(self.root, storage_options) if manifest else None
         self.dropped = DroppedTables(self.root, storage_options, self.live_locations)
-
-    def __repr__(self) -> str:
-        return f"DirectoryNamespace({self.root!r})"
 
     def spelling(self, identifier: Identifier, *, is_table: bool) -> Identifier | None:
         """The name of a table or namespace as the catalog spells it, which may differ from `identifier` in case.

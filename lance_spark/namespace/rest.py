@@ -10,10 +10,12 @@ from typing import Any
 from lance_spark.errors import InvalidInputError, LanceError, NotFoundError, StorageError, UnsupportedFeatureError
 from lance_spark.namespace.object_id import DELIMITER, Identifier, format_identifier, object_id
 from lance_spark.namespace.served import ERRORS, UNSUPPORTED, ServedNamespace, request_models
+from lance_spark.namespace.settings import read_settings
 
 _NOT_FOUND = 404
 _TIMEOUT_SECONDS = (10.0, 120.0)
 _MAX_SHOWN = 500
+SETTINGS = {"uri": "uri"}
 _LISTINGS = ("list_namespaces", "list_tables")
 """Operations whose fields are parameters of the address, not a body."""
 
@@ -41,6 +43,14 @@ class RestNamespace(ServedNamespace):
             connection.set_default_header(name, value)
         self._namespaces = client.NamespaceApi(connection)
         self._tables = client.TableApi(connection)
+
+    @classmethod
+    def of_settings(
+        cls, settings: Mapping[str, str], parent: Identifier, storage_options: Mapping[str, str]
+    ) -> RestNamespace:
+        """The catalog with these settings; the server sends storage options, and others go to each table."""
+        read = read_settings("rest", settings, SETTINGS, has_headers=True)
+        return cls(read.required("uri", "the server's address"), read.headers, parent)
 
     def ask(self, operation: str, path: Identifier, fields: Mapping[str, Any]) -> Any:
         api = self._namespaces if "namespace" in operation else self._tables

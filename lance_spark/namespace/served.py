@@ -7,7 +7,7 @@ tables are committed by the store, so a table whose versions the catalog manages
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Iterator, Mapping
 from importlib import import_module
 from typing import Any
@@ -21,8 +21,10 @@ from lance_spark.errors import (
     StorageError,
     UnsupportedFeatureError,
 )
+from lance_spark.namespace.base import Namespace
 from lance_spark.namespace.directory_places import TableEntry
-from lance_spark.namespace.object_id import Identifier, checked, format_identifier, is_findable, spelling
+from lance_spark.namespace.object_id import Identifier, checked, format_identifier, is_findable
+from lance_spark.storage.paths import UriOrPath, absolute_uri, uri_text
 
 UNSUPPORTED = 0
 ERRORS: Mapping[int, type[LanceError]] = {
@@ -36,11 +38,8 @@ ERRORS: Mapping[int, type[LanceError]] = {
 """Classes of the specification's codes of errors; all others are `StorageError`."""
 
 
-class ServedNamespace(ABC):
-    """The tables and namespaces of a catalog; identifiers as in `DirectoryNamespace`. Nothing is cached between calls.
-
-    Methods raise `StorageError` if the catalog does not respond or fails, `UnsupportedFeatureError` if it does not
-    support a request, and `InvalidInputError` if it rejects one.
+class ServedNamespace(Namespace):
+    """The tables and namespaces of a catalog with the operations of the Lance namespace specification.
 
     Args:
         description: of the catalog, for messages.
@@ -50,9 +49,6 @@ class ServedNamespace(ABC):
     def __init__(self, description: str, parent: Identifier = ()) -> None:
         self.description = description
         self._parent = checked(parent) if parent else ()
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.description!r})"
 
     @abstractmethod
     def ask(self, operation: str, path: Identifier, fields: Mapping[str, Any]) -> Any:
@@ -66,24 +62,6 @@ class ServedNamespace(ABC):
             LanceError: of the class that fits the specification's code of the error.
         """
         ...
-
-    def spelling(self, identifier: Identifier, *, is_table: bool) -> Identifier | None:
-        """The name as the catalog's listings spell it; None if it has no listings or no such name, so that only an
-        exact name matches.
-
-        Raises:
-            InvalidInputError: the name is ambiguous: several names differ from it only in case.
-        """
-        if not is_findable(identifier):
-            return None
-
-        def children(namespace: Identifier, is_last: bool) -> list[str]:
-            return self.list_tables(namespace) if is_table and is_last else self.list_namespaces(namespace)
-
-        try:
-            return spelling(identifier, children)
-        except (NotFoundError, UnsupportedFeatureError):
-            return None  # Removed since the listing; or the server has no listings.
 
     def list_namespaces(self, parent: Identifier = ()) -> list[str]:
         """Names of the namespaces directly in `parent`, sorted.
@@ -117,12 +95,6 @@ class ServedNamespace(ABC):
             NotFoundError: the parent namespace does not exist.
         """
         self._ask("create_namespace", checked(path), properties=dict(properties or {}))
-
-    def set_namespace_properties(self, path: Identifier, updates: Mapping[str, str | None]) -> None:
-        """Always raises `UnsupportedFeatureError`: the protocol cannot change properties."""
-        raise UnsupportedFeatureError(
-            f"{self.description} takes properties when a namespace is made, and none later", feature="ALTER NAMESPACE"
-        )
 
     def drop_namespace(
         self, path: Identifier, *, cascade: bool = False, purge: bool = False, keep_external: bool = False
@@ -162,7 +134,11 @@ class ServedNamespace(ABC):
         return self._entry(reply, identifier, is_declared=bool(reply.is_only_declared))
 
     def declare_table(
-        self, identifier: Identifier, *, location: str | None = None, properties: Mapping[str, str] | None = None
+        self,
+        identifier: Identifier,
+        *,
+        location: UriOrPath | None = None,
+        properties: Mapping[str, str] | None = None,
     ) -> TableEntry:
         """Reserves a name and a location for a table, which exists from its first commit on.
 
@@ -176,10 +152,25 @@ class ServedNamespace(ABC):
                 message says that it is not.
         """
         given = dict(properties or {}) or None
-        reply = self._ask("declare_table", checked(identifier), location=location, properties=given)
+        place = None if location is None else absolute_uri(uri_text(location))
+        reply = self._ask("declare_table", checked(identifier), location=place, properties=given)
         if reply.managed_versioning:
             raise _keeps_versions(self._withdrawn(identifier))
         return self._entry(reply, identifier, is_declared=True)
+
+    def register_table(
+        self, identifier: Identifier, location: UriOrPath, properties: Mapping[str, str] | None = None
+    ) -> TableEntry:
+        """Registers an existing table under a name; whether one is there is for the catalog to check.
+
+        Raises:
+            AlreadyExistsError: an object with this name exists.
+            NotFoundError: the parent namespace does not exist, or the catalog finds no table at the location.
+            UnsupportedFeatureError: the catalog manages the versions of its tables.
+        """
+        place, given = absolute_uri(uri_text(location)), dict(properties or {}) or None
+        self._ask("register_table", checked(identifier), location=place, properties=given)
+        return self.table_location(identifier)
 
     def drop_table(self, identifier: Identifier, *, purge: bool) -> None:
         """Removes a table from the catalog.

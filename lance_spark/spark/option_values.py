@@ -15,9 +15,6 @@ from lance_spark.file_version import FileVersion
 STATIC, DYNAMIC = "static", "dynamic"
 """Values of partitionOverwriteMode: an overwrite replaces all rows, or only partitions with new rows."""
 
-DIRECTORY, REST = "dir", "rest"
-"""Values of impl: a catalog is a folder, or a server; a dotted name is that of a class."""
-
 
 def text_value(value: str) -> str:
     """Text that is not empty, without blanks around it. Raises `ValueError` saying what is expected."""
@@ -81,16 +78,6 @@ def overwrite_mode_value(value: str) -> str:
     if folded not in {STATIC, DYNAMIC}:
         raise ValueError(f"{STATIC} or {DYNAMIC}")
     return folded
-
-
-def implementation_value(value: str) -> str:
-    """Which kind of catalog it is. Raises `ValueError` saying what is expected."""
-    text = value.strip()
-    if text.lower() in (DIRECTORY, REST):
-        return text.lower()
-    if "." not in text or not all(part.isidentifier() for part in text.split(".")):
-        raise ValueError(f"one of {DIRECTORY} and {REST}, or the package.Class of a namespace")
-    return text
 
 
 def word_value(name: str, *words: str) -> Callable[[str], str]:

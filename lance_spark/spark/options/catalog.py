@@ -8,32 +8,25 @@ from datetime import timedelta
 
 from lance_spark.errors import InvalidInputError
 from lance_spark.namespace.dropped_retention import DEFAULT_RETENTION
-from lance_spark.spark.option_values import (
-    DIRECTORY,
-    REST,
-    Option,
-    boolean_value,
-    by_folded_name,
-    implementation_value,
-    text_value,
-)
+from lance_spark.namespace.opening import DIRECTORY, CatalogPlace, check_kind
+from lance_spark.namespace.settings import is_header
+from lance_spark.spark.option_values import Option, boolean_value, by_folded_name, text_value
 from lance_spark.spark.options.names import STORAGE_PREFIX, parse_options
 from lance_spark.table.cleanup.auto_cleanup import parse_retention
 
-_HEADER = "header."
 _RETENTION = "dropped_table_retention"
-_OF_CLASS_CATALOG = frozenset({"impl", "parent", "parent_delimiter", "enable_stable_row_ids"})
 CATALOG = by_folded_name(
     {
         "root": Option("root", text_value),
-        "impl": Option("impl", implementation_value),
-        "uri": Option("uri", text_value),
+        "impl": Option("impl", check_kind),
         "parent": Option("parent", text_value),
         "parent_delimiter": Option("parent_delimiter", text_value),
         "enable_stable_row_ids": Option("enable_stable_row_ids", boolean_value),
         _RETENTION: Option(_RETENTION, parse_retention),
     }
 )
+_OF_DIRECTORIES = frozenset({"root", _RETENTION})
+_OF_OTHERS = frozenset({"parent", "parent_delimiter"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,10 +34,9 @@ class CatalogOptions:
     """The settings of a catalog, ``spark.sql.catalog.<name>.*``.
 
     Attributes:
-        impl: the namespace: "dir", a folder; "rest", a server; or the class of one.
+        impl: the namespace: "dir", a folder; a kind of `opening.KINDS`; or the class of one.
         root: the folder.
-        uri, headers: the server, and the headers of every request to it.
-        properties: what the class of a namespace is made with.
+        properties: the settings of another kind of catalog, or what the class of one is made with.
         parent, parent_delimiter: the levels above the catalog's root in the namespace, and what is between them.
         enable_stable_row_ids: whether new tables in the catalog get stable row ids by default.
         dropped_table_retention: how long files of dropped tables are kept; None: until somebody purges them.
@@ -52,8 +44,6 @@ class CatalogOptions:
 
     impl: str = DIRECTORY
     root: str | None = None
-    uri: str | None = None
-    headers: Mapping[str, str] = field(default_factory=dict)
     properties: Mapping[str, str] = field(default_factory=dict)
     parent: str | None = None
     parent_delimiter: str = "."
@@ -69,31 +59,35 @@ class CatalogOptions:
             InvalidInputError: an unknown name, or an invalid value.
         """
         impl = next((value for name, value in settings.items() if name.lower() == "impl"), DIRECTORY)
+        if impl.strip().lower() == DIRECTORY:
+            foreign = [name for name in settings if name.lower() in _OF_OTHERS | {"uri"} or is_header(name)]
+            if foreign:
+                raise InvalidInputError(
+                    f"setting {foreign[0]} is for catalogs with another impl than dir, such as rest"
+                )
+            return cls(**parse_options(settings, CATALOG, needs_path=False))
+        ours = {name: value for name, value in settings.items() if _is_of_every_catalog(name)}
+        others = {name: value for name, value in settings.items() if name not in ours}
         if "." in impl:
-            ours = {name: value for name, value in settings.items() if _is_of_class_catalog(name)}
-            rest = {name: value for name, value in settings.items() if name not in ours or _is_storage(name)}
-            return cls(**parse_options(ours, CATALOG, needs_path=False), properties=rest)
-        headers = {name[len(_HEADER) :]: value for name, value in settings.items() if name.lower().startswith(_HEADER)}
-        others = {name: value for name, value in settings.items() if not name.lower().startswith(_HEADER)}
-        options = cls(**parse_options(others, CATALOG, needs_path=False), headers=headers)
-        of_servers = {"uri", "parent", "parent_delimiter"} & {name.lower() for name in settings}
-        if options.impl == DIRECTORY and (of_servers or headers):
-            raise InvalidInputError("uri, header.* and parent are for catalogs with impl = rest")
-        if options.impl == REST and (options.uri is None or options.root is not None):
-            raise InvalidInputError("a catalog with impl = rest has the setting uri, the server's address, and no root")
-        if options.impl == REST and any(name.lower() == _RETENTION for name in settings):
-            raise InvalidInputError(f"{_RETENTION} is for catalogs with impl = dir; a server decides itself")
-        return options
+            others |= {name: value for name, value in ours.items() if _is_storage(name)}
+        elif any(name.lower() == _RETENTION for name in others):
+            raise InvalidInputError(f"{_RETENTION} is for catalogs with impl = dir; others decide themselves")
+        return cls(**parse_options(ours, CATALOG, needs_path=False), properties=others)
 
-    @property
-    def parent_levels(self) -> tuple[str, ...]:
-        """The levels above the catalog's root."""
-        return tuple(self.parent.split(self.parent_delimiter)) if self.parent else ()
+    def place(self, *, case_sensitive: bool = True) -> CatalogPlace:
+        """Which catalog it is.
+
+        Args:
+            case_sensitive: whether names that differ only in case are different.
+        """
+        parent = tuple(self.parent.split(self.parent_delimiter)) if self.parent else ()
+        return CatalogPlace(
+            self.impl, self.root, self.properties, parent, self.storage_options, distinct_when_folded=not case_sensitive
+        )
 
 
-def _is_of_class_catalog(name: str) -> bool:
-    """Whether a setting of a catalog by a class is ours; all others are the class's."""
-    return name.lower() in _OF_CLASS_CATALOG or _is_storage(name)
+def _is_of_every_catalog(name: str) -> bool:
+    return (name.lower() in CATALOG and name.lower() not in _OF_DIRECTORIES) or _is_storage(name)
 
 
 def _is_storage(name: str) -> bool:

@@ -12,17 +12,15 @@ from dataclasses import dataclass, field, replace
 
 from lance_spark.errors import AlreadyExistsError, InvalidInputError, NotFoundError, UnsupportedFeatureError
 from lance_spark.expr.nodes import quote_name
+from lance_spark.namespace.base import Namespace
 from lance_spark.namespace.directory import DirectoryNamespace
 from lance_spark.namespace.dropped_retention import remove_expired
-from lance_spark.namespace.interface import InterfaceNamespace
 from lance_spark.namespace.locations import location_uri, requested_location
 from lance_spark.namespace.object_id import spelling
-from lance_spark.namespace.rest import RestNamespace
-from lance_spark.namespace.served import ServedNamespace
+from lance_spark.namespace.opening import DIRECTORY
 from lance_spark.partitioned.access import find_table
 from lance_spark.spark.connector.channel.handles import CatalogSettings, display_location
 from lance_spark.spark.connector.channel.table_names import remember
-from lance_spark.spark.option_values import DIRECTORY, REST
 from lance_spark.spark.options.catalog import CatalogOptions
 from lance_spark.spark.options.options import StateOptions
 from lance_spark.table.location import TableLocation
@@ -141,18 +139,14 @@ def make_default(catalog: CatalogSettings) -> None:
             open_namespace(catalog).create_namespace(DEFAULT_NAMESPACE)
 
 
-def open_namespace(catalog: CatalogSettings) -> DirectoryNamespace | ServedNamespace:
+def open_namespace(catalog: CatalogSettings) -> Namespace:
     """The names of a catalog.
 
     Raises:
         InvalidInputError: its settings have neither a folder nor a server, or its class cannot be used.
     """
     options = CatalogOptions.parse(catalog.settings)
-    if options.impl == DIRECTORY:
-        return directory(catalog)
-    if options.impl == REST:
-        return RestNamespace(options.uri or "", options.headers, options.parent_levels)
-    return InterfaceNamespace(options.impl, options.properties, options.parent_levels)
+    return directory(catalog) if options.impl == DIRECTORY else options.place().open()
 
 
 def directory(catalog: CatalogSettings) -> DirectoryNamespace:
@@ -165,13 +159,14 @@ def directory(catalog: CatalogSettings) -> DirectoryNamespace:
     options = CatalogOptions.parse(catalog.settings)
     if options.impl != DIRECTORY:
         raise UnsupportedFeatureError(
-            f"a catalog with impl = {options.impl} has no partitioned tables", feature="partitioned tables over REST"
+            f"catalog {catalog.name} has impl = {options.impl}, and only a catalog in a folder can do this",
+            feature=f"a verb of directory catalogs with impl = {options.impl}",
         )
     if options.root is None:
         raise InvalidInputError(
             f"catalog {catalog.name} has no root; set spark.sql.catalog.{catalog.name}.root, or name tables by path"
         )
-    return DirectoryNamespace(options.root, options.storage_options, distinct_when_folded=not catalog.case_sensitive)
+    return options.place(case_sensitive=catalog.case_sensitive).directory()
 
 
 def remove_expired_tables(catalog: CatalogSettings) -> None:
@@ -190,7 +185,7 @@ def requested_place(table: TableName, location: str | None) -> ResolvedTable | N
     if location is None or table.path is not None:
         return None
     names = open_namespace(table.catalog)
-    if isinstance(names, ServedNamespace):
+    if not isinstance(names, DirectoryNamespace):
         return None
     return ResolvedTable(location_uri(names.root, requested_location(names.root, location)), table.storage_options())
 

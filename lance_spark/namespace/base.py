@@ -1,0 +1,178 @@
+"""The protocol of catalogs: all that the connector and `lance_spark.connect` ask of one."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+
+from lance_spark.errors import NotFoundError, UnsupportedFeatureError
+from lance_spark.namespace.directory_places import TableEntry
+from lance_spark.namespace.object_id import Identifier, is_findable, spelling
+from lance_spark.storage.paths import UriOrPath
+
+
+class Namespace(ABC):
+    """The tables and namespaces of a catalog.
+
+    Identifiers are paths of names from the root, ``("sales", "orders")``; ``()`` is the root namespace. Nothing that
+    a catalog says of its objects is kept between calls: each sees what the catalog has now.
+
+    Methods raise `StorageError` if the catalog does not respond or fails, `UnsupportedFeatureError` if it cannot do
+    what is asked, and `InvalidInputError` if it rejects it.
+
+    Attributes:
+        description: of the catalog, for messages.
+    """
+
+    description: str
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.description!r})"
+
+    def spelling(self, identifier: Identifier, *, is_table: bool) -> Identifier | None:
+        """The name as the catalog's listings spell it; None if it has no listings or no such name, so that only an
+        exact name matches.
+
+        Raises:
+            InvalidInputError: the name is ambiguous: several names differ from it only in case.
+        """
+        if not is_findable(identifier):
+            return None
+
+        def children(namespace: Identifier, is_last: bool) -> list[str]:
+            return self.list_tables(namespace) if is_table and is_last else self.list_namespaces(namespace)
+
+        try:
+            return spelling(identifier, children)
+        except (NotFoundError, UnsupportedFeatureError):
+            return None  # Removed since the listing; or the catalog has no listings.
+
+    @abstractmethod
+    def list_namespaces(self, parent: Identifier = ()) -> list[str]:
+        """Names of the namespaces directly in `parent`, sorted.
+
+        Raises:
+            NotFoundError: there is no such namespace; some catalogs report an empty one instead.
+        """
+
+    @abstractmethod
+    def namespace_exists(self, path: Identifier) -> bool:
+        """Whether there is such a namespace; the root always exists."""
+
+    @abstractmethod
+    def namespace_properties(self, path: Identifier) -> Mapping[str, str]:
+        """The properties of a namespace.
+
+        Raises:
+            NotFoundError: there is no such namespace.
+        """
+
+    @abstractmethod
+    def create_namespace(self, path: Identifier, properties: Mapping[str, str] | None = None) -> None:
+        """Creates a namespace in an existing one.
+
+        Raises:
+            AlreadyExistsError: an object with this name exists.
+            NotFoundError: the parent namespace does not exist.
+        """
+
+    def set_namespace_properties(self, path: Identifier, updates: Mapping[str, str | None]) -> None:
+        """Changes some properties of a namespace; None removes one.
+
+        Raises:
+            NotFoundError: there is no such namespace.
+        """
+        raise UnsupportedFeatureError(
+            f"{self.description} takes properties when a namespace is made, and none later", feature="ALTER NAMESPACE"
+        )
+
+    @abstractmethod
+    def drop_namespace(
+        self, path: Identifier, *, cascade: bool = False, purge: bool = False, keep_external: bool = False
+    ) -> None:
+        """Removes a namespace.
+
+        Args:
+            cascade: whether to remove its content too.
+            purge: whether to delete the files of its tables, where the catalog lets its users decide.
+            keep_external: whether `purge` keeps the files of tables whose location a user has chosen.
+
+        Raises:
+            NotFoundError: there is no such namespace.
+            NotEmptyError: it is not empty, and `cascade` is False or the catalog does not support it.
+        """
+
+    @abstractmethod
+    def list_tables(self, namespace: Identifier = ()) -> list[str]:
+        """Names of the Lance tables directly in a namespace, sorted, including declared ones.
+
+        Raises:
+            NotFoundError: there is no such namespace; some catalogs report an empty one instead.
+        """
+
+    @abstractmethod
+    def table_exists(self, identifier: Identifier) -> bool:
+        """Whether the name is that of a table, possibly only declared, or of another format."""
+
+    @abstractmethod
+    def table_location(self, identifier: Identifier) -> TableEntry:
+        """The location and properties of a table, and its storage options if the catalog sends them.
+
+        Raises:
+            NotFoundError: there is no such table.
+            InvalidInputError: it is a table of another format.
+            UnsupportedFeatureError: the catalog stores its versions in a way that this release does not read.
+        """
+
+    @abstractmethod
+    def declare_table(
+        self,
+        identifier: Identifier,
+        *,
+        location: UriOrPath | None = None,
+        properties: Mapping[str, str] | None = None,
+    ) -> TableEntry:
+        """Reserves a name and a location for a table, which exists from its first commit on.
+
+        Args:
+            location: None for a free place that the catalog chooses.
+
+        Raises:
+            AlreadyExistsError: an object with this name exists, or there is a table at the location.
+            NotFoundError: the parent namespace does not exist.
+        """
+
+    @abstractmethod
+    def register_table(
+        self, identifier: Identifier, location: UriOrPath, properties: Mapping[str, str] | None = None
+    ) -> TableEntry:
+        """Registers an existing table under a name.
+
+        Raises:
+            AlreadyExistsError: an object with this name exists.
+            NotFoundError: the parent namespace does not exist, or there is no table at the location.
+        """
+
+    @abstractmethod
+    def drop_table(self, identifier: Identifier, *, purge: bool) -> None:
+        """Removes a table from the catalog.
+
+        Args:
+            purge: whether to delete its files too.
+
+        Raises:
+            NotFoundError: there is no such table.
+        """
+
+    def deregister_table(self, identifier: Identifier) -> None:
+        """Removes a table from the catalog; its files are kept, until somebody deletes them. Raises as `drop_table`."""
+        self.drop_table(identifier, purge=False)
+
+    @abstractmethod
+    def rename_table(self, old: Identifier, new: Identifier) -> None:
+        """Renames a table, possibly into another namespace.
+
+        Raises:
+            NotFoundError: there is no such table, or the new namespace does not exist.
+            AlreadyExistsError: an object with the new name exists.
+        """
