@@ -15,6 +15,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from lance_spark.catalog import Catalog, connect
     from lance_spark.errors import (
         CommitConflictError,
         CommitStateUnknownError,
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     __version__: str
 
 _NAMES_OF_MODULES = {
+    "catalog": ("Catalog", "connect"),
     "errors": (
         "CommitConflictError",
         "CommitStateUnknownError",
@@ -100,6 +102,7 @@ __all__ = [
     "BasePath",
     "BooleanQuery",
     "BoostQuery",
+    "Catalog",
     "CommitConflictError",
     "CommitStateUnknownError",
     "CorruptFileError",
@@ -118,6 +121,7 @@ __all__ = [
     "__version__",
     "blob_field",
     "configure",
+    "connect",
     "install",
     "open",
     "search",

@@ -80,6 +80,9 @@ RESERVED_PROPERTIES = "lance.namespace.manifest."
 MANAGED_VERSIONS = "table_version_management"
 """The property for catalogs whose rows include the versions of tables."""
 
+PARTITION_SPEC = "partition_spec_v"
+"""The prefix of properties that only the catalog of the partitions of one table has."""
+
 _ENTRIES_BYTES = 4096
 """About what entries take in memory beside their values, the version they are kept with included."""
 
@@ -279,6 +282,13 @@ def equals(column: str, value: str) -> Expr:
 def starts_with(column: str, text: str) -> Expr:
     """The condition that a column begins with `text`."""
     return StringMatch(StringMatchOp.STARTS_WITH, Column((column,)), text)
+
+
+def has_table(uri: str, storage_options: Mapping[str, str] | None = None) -> bool:
+    """Whether a Lance table lies at `uri`, with partitions or without."""
+    if TableLocation(uri, storage_options).history.latest_location() is not None:
+        return True
+    return any(key.startswith(PARTITION_SPEC) for key in CatalogTable(uri, storage_options).load().properties)
 
 
 def refuse_managed_versions(properties: Mapping[str, str]) -> None:

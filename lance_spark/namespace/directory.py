@@ -41,6 +41,7 @@ from lance_spark.namespace.catalog_table import (
     CatalogVersion,
     Edit,
     equals,
+    has_table,
     refuse_managed_versions,
     starts_with,
 )
@@ -113,6 +114,7 @@ class DirectoryNamespace(Namespace):
     ) -> None:
         self._distinct_when_folded = distinct_when_folded
         self.root = self.description = absolute_uri(uri_text(root))
+        self._storage_options = storage_options
         self._directories = TableDirectories(self.root, storage_options)
         self._catalog = CatalogTable(self.root, storage_options) if manifest else None
         self.dropped = DroppedTables(self.root, storage_options, self.live_locations)
@@ -345,7 +347,7 @@ class DirectoryNamespace(Namespace):
         identifier, properties = checked(identifier), checked_properties(properties)
         metadata, location = properties_to_json(properties), requested_location(self.root, location)
         entry = self._directories.entry(location, properties)
-        if entry.is_declared:
+        if entry.is_declared and not has_table(entry.uri, self._storage_options):
             raise NotFoundError(f"there is no table at {entry.uri}")
         own_directory = len(identifier) == 1 and location == listed_directory(identifier[0])
         if self._catalog is None:

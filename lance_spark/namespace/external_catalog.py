@@ -21,17 +21,14 @@ from lance_spark.errors import (
     UnsupportedFeatureError,
 )
 from lance_spark.namespace.base import Namespace
-from lance_spark.namespace.catalog_table import CatalogTable
+from lance_spark.namespace.catalog_table import has_table
 from lance_spark.namespace.directory_places import TableEntry, delete_tables_in
 from lance_spark.namespace.object_id import Identifier, checked, format_identifier
 from lance_spark.storage import open_store
 from lance_spark.storage.paths import UriOrPath, absolute_uri, below, parse_root, split_object, uri_text
-from lance_spark.table.location import TableLocation
 
 TABLE_TYPE = "table_type"
 """The property of a table in a catalog that says its format; "lance" in any case for ours."""
-
-_PARTITIONED = "partition_spec_v"
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,7 +258,7 @@ class ExternalCatalog(Namespace):
         Raises:
             NotFoundError: there is no such table.
             InvalidInputError: it is a table of another format.
-            StorageError: the catalog failed; or the name is gone and files are left, which the message says.
+            StorageError: the catalog failed; or the table is dropped and files are left, which the message says.
         """
         found = self._lance_table(identifier)
         uri, options = self._checked_location(found, identifier), self._options(found.storage_options)
@@ -317,10 +314,3 @@ class ExternalCatalog(Namespace):
             stem, dot, suffix = name.rpartition(".")
             place = f"{stem or suffix}_{secrets.token_hex(4)}{dot if stem else ''}{suffix if stem else ''}"
         return below(root, place)
-
-
-def has_table(uri: str, storage_options: Mapping[str, str]) -> bool:
-    """Whether a Lance table lies at `uri`, with partitions or without."""
-    if TableLocation(uri, storage_options).history.latest_location() is not None:
-        return True
-    return any(key.startswith(_PARTITIONED) for key in CatalogTable(uri, storage_options).load().properties)

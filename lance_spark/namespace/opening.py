@@ -19,6 +19,10 @@ KINDS: Mapping[str, str] = {
 """Catalogs that somebody else keeps: their classes in this package, which are imported when they are asked for."""
 
 
+ADDRESSES: Mapping[str, str] = {"rest": "uri"}
+"""The setting of each kind that says where the catalog is."""
+
+
 @dataclass(frozen=True, slots=True)
 class CatalogPlace:
     """Which catalog it is.

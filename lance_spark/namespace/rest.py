@@ -15,6 +15,8 @@ from lance_spark.namespace.settings import read_settings
 _NOT_FOUND = 404
 _TIMEOUT_SECONDS = (10.0, 120.0)
 _MAX_SHOWN = 500
+_NOT_SUPPORTED = "Not supported"
+"""What the reference's server says of operations that it lacks, with the code of an internal error."""
 SETTINGS = {"uri": "uri"}
 _LISTINGS = ("list_namespaces", "list_tables")
 """Operations whose fields are parameters of the address, not a body."""
@@ -86,7 +88,8 @@ class RestNamespace(ServedNamespace):
         code, text = _described(error.body)
         reason = f"{text or error.reason or 'nothing'} (status {error.status})"
         message = f"{self.description} says of {format_identifier(path)}: {reason}"
-        if code == UNSUPPORTED and error.status != _NOT_FOUND:
+        is_refused = code == UNSUPPORTED or text.startswith(_NOT_SUPPORTED)
+        if is_refused and error.status != _NOT_FOUND:
             return UnsupportedFeatureError(message, feature="REST namespace")
         kind = NotFoundError if code is None and error.status == _NOT_FOUND else ERRORS.get(code or -1, StorageError)
         return kind(message)

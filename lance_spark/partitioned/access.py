@@ -93,6 +93,7 @@ def write_table(
     initial_bases: Sequence[BasePath] = (),
     target_bases: Sequence[str] = (),
     auto_zonemap: str | None = None,
+    properties: Mapping[str, str] | None = None,
     **others: Any,
 ) -> Dataset | PartitionedDataset:
     """Writes rows into the table at `uri` and commits them as one version.
@@ -120,6 +121,7 @@ def write_table(
         target_bases: names of the base paths that get the data files in turn; none for the table's own root.
         auto_zonemap: columns with commas between them, or "*", that get zone maps; None is what the property
             `lance.auto_zonemap` of the table says.
+        properties: of a new table, such as ``{"lance.auto_cleanup.interval": "20"}``; one that is there keeps its own.
         others: keyword arguments of the reference library, which are refused with what to write instead.
 
     Raises:
@@ -134,6 +136,7 @@ def write_table(
     """
     from lance_spark.table.row_level.row_verbs import RowsToWrite
     from lance_spark.table.row_level.write_target import WriteMode
+    from lance_spark.table.versions.known_properties import check_known
     from lance_spark.table.writing.base_selection import checked_bases
     from lance_spark.table.writing.file_limits import FileLimits
     from lance_spark.table.writing.row_source import RowSource
@@ -141,12 +144,14 @@ def write_table(
 
     refuse_write_options(others)
     check_mode(mode)
+    check_known(properties or {})
     options = CommitOptions(
         message=commit_message,
         properties=transaction_properties,
         stable_row_ids=enable_stable_row_ids,
         initial_bases=checked_bases(initial_bases),
         zone_maps=auto_zonemap,
+        config=dict(properties) if properties else None,
     )
     rows = RowsToWrite(RowSource.of(data, schema), FileLimits(max_rows_per_file, max_bytes_per_file), options)
     to_both: dict[str, Any] = {

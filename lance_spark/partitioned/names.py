@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 from lance_spark.errors import InvalidInputError
-from lance_spark.namespace.catalog_table import RESERVED_PROPERTIES
+from lance_spark.namespace.catalog_table import PARTITION_SPEC, RESERVED_PROPERTIES
 
 TABLE_NAME = "dataset"
 """The table at the end of every branch of the hierarchy."""
 
 PARTITION_COLUMN_PREFIX = "partition_field_"
-SPEC_KEY_PREFIX = "partition_spec_v"
+SPEC_KEY_PREFIX = PARTITION_SPEC
 SCHEMA_KEY = "schema"
 MAX_FIELD_ID = "lance.max_field_id"
 """The property of the namespace with the largest field id that was ever assigned."""
@@ -60,6 +61,17 @@ def _spec_number(key: str, digits: str) -> int:
     if not _SPEC_NUMBER.match(digits) or int(digits) > MAX_SPEC_ID:
         raise InvalidInputError(f"{key!r} names no version of a partition spec; v1, v2 and so on are versions")
     return int(digits)
+
+
+def check_properties(names: Iterable[str]) -> None:
+    """Passes if users may give a partitioned table properties of these names.
+
+    Raises:
+        InvalidInputError: one of them defines columns, partitions or indexes.
+    """
+    refused = [name for name in names if is_definition(name)]
+    if refused:
+        raise InvalidInputError(f"property {refused[0]} of a partitioned table cannot be set")
 
 
 def is_definition(name: str) -> bool:

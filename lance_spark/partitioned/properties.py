@@ -9,7 +9,7 @@ from lance_spark.errors import InvalidInputError
 from lance_spark.partitioned.change import Step
 from lance_spark.partitioned.columns import follower
 from lance_spark.partitioned.commit import commit_specs, with_operation_name
-from lance_spark.partitioned.names import is_definition
+from lance_spark.partitioned.names import check_properties
 from lance_spark.partitioned.table import FILE_VERSION, STABLE_ROW_IDS, PartitionedTable
 from lance_spark.partitioned.writer import partition_schema
 from lance_spark.schema.field import LanceSchema
@@ -41,9 +41,10 @@ def set_properties(
         CommitStateUnknownError: the store never said whether the version was committed.
         StorageError: the store failed. Nothing was changed.
     """
-    refused = [name for name in entries if is_definition(name) or name in _AT_CREATION]
+    check_properties(entries)
+    refused = [name for name in entries if name in _AT_CREATION]
     if refused:
-        raise InvalidInputError(f"property {refused[0]} of a partitioned table cannot be set")
+        raise InvalidInputError(f"property {refused[0]} of a partitioned table cannot be set later")
 
     options = with_operation_name(options, "update_config")
 

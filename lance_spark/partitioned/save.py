@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from lance_spark.file_version import FileVersion
 from lance_spark.partitioned.field import PartitionField, partition_field
+from lance_spark.partitioned.names import check_properties
 from lance_spark.partitioned.new_table import NewPartitionedTable, commit_new
 from lance_spark.partitioned.spec import PartitionSpec, PartitionSpecs
 from lance_spark.partitioned.table import FILE_VERSION, PartitionedTable
@@ -73,8 +74,9 @@ def new_partitioned(
     """The table that `create_partitioned` makes, before its first commit; nothing is written.
 
     Raises:
-        InvalidInputError: a column or a field is invalid.
+        InvalidInputError: a column, a field or the name of a property is invalid.
     """
+    check_properties(properties or {})
     root = absolute_uri(uri_text(root))
     lance_schema = from_arrow_schema(schema)
     if FileVersion.parse((properties or {}).get(FILE_VERSION, DEFAULT_FILE_VERSION.value)) is FileVersion.V2_2:

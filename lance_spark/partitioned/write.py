@@ -42,7 +42,9 @@ def write_partitioned(
     table = find_partitioned_table(uri, storage_options=storage_options)
     source = rows.source if table is not None and mode is WriteMode.APPEND else without_identities(rows.source)
     if table is None:
-        properties = {} if file_format_version is None else {FILE_VERSION: file_format_version}
+        properties = dict(options.config or {})
+        if file_format_version is not None:
+            properties[FILE_VERSION] = file_format_version
         if options.stable_row_ids:
             properties[STABLE_ROW_IDS] = "true"
         new = new_partitioned(
@@ -52,6 +54,8 @@ def write_partitioned(
         target = PartitionedTarget.of(new)
     else:
         _check_fits(table, fields, mode)
+        if options.config:
+            raise InvalidInputError("the table exists and keeps its properties; leave them out")
         check_row_ids(has_stable=table.has_stable_row_ids, wants_stable=options.stable_row_ids)
         target = table.write_target(options.zone_maps)
     target = target.taking(

@@ -142,6 +142,8 @@ def _check_creation(location: TableLocation, base: Manifest | None, options: Com
     """Refuses options of a new table for one that exists, and a new table in the root of a namespace."""
     if base is not None:
         check_row_ids(has_stable=base.has_stable_row_ids, wants_stable=options.stable_row_ids)
+    if base is not None and options.config:
+        raise InvalidInputError("the table exists and keeps its properties; leave them out")
     if base is not None and options.initial_bases:
         raise InvalidInputError("the table exists; add_bases adds base paths to it")
     if base is None and next(iter(location.store.list(f"{_NAMESPACE_FOLDER}/_versions")), None) is not None:

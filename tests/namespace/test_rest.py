@@ -94,7 +94,7 @@ def test_what_the_protocol_or_the_server_cannot_do(names: RestNamespace) -> None
     names.declare_table(("db", "t"))
     with pytest.raises(UnsupportedFeatureError):
         names.set_namespace_properties(("db",), {"a": "b"})
-    with pytest.raises(StorageError, match="not implemented"):
+    with pytest.raises(UnsupportedFeatureError, match="not implemented"):
         names.rename_table(("db", "t"), ("db", "u"))
     assert names.table_exists(("db", "t"))
 

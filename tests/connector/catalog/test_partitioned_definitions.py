@@ -135,6 +135,17 @@ def test_expressions(spark: SparkSession, root: str) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("statement", ["CREATE TABLE {0} (k INT)", "CREATE OR REPLACE TABLE {1} (k INT)"])
+def test_definitions_are_no_properties_of_a_new_table(spark: SparkSession, table: str, statement: str) -> None:
+    """Such a table could not be read any more."""
+    statement = statement.format("lance.undefined", table)
+    with pytest.raises(AnalysisException, match="property partition_spec_v2 of a partitioned table cannot be set"):
+        spark.sql(f"{statement} PARTITIONED BY (k) TBLPROPERTIES ('partition_spec_v2' = '{{}}')")
+    assert not spark.catalog.tableExists("lance.undefined")
+    assert listed(spark, f"SELECT * FROM {table}") == [(1, "a"), (2, "b")]
+
+
+@pytest.mark.slow
 def test_names_for_folders(spark: SparkSession, root: str, table: str, tmp_path: Path) -> None:
     where = whole(root, table).root
     spark.sql(f"DROP TABLE {table}")

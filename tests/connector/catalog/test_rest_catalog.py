@@ -11,6 +11,7 @@ from lance.namespace import RestAdapter
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import SparkSession
 
+import lance_spark
 from lance_spark.namespace.directory import DirectoryNamespace
 from lance_spark.spark.session import CATALOG_CLASS
 from tests.support.connector.locations import location
@@ -48,8 +49,6 @@ def test_tables_of_a_server(remote: SparkSession) -> None:
         spark.sql("CREATE TABLE remote.Db.T (id INT)")
     with pytest.raises(AnalysisException, match="ALREADY_EXISTS"):
         spark.sql("CREATE NAMESPACE remote.DB")
-    with pytest.raises(AnalysisException, match="no partitioned tables"):
-        spark.sql("CREATE TABLE remote.db.p (id INT, k STRING) PARTITIONED BY (k)")
     with pytest.raises(AnalysisException, match="not implemented"):
         spark.sql("ALTER TABLE remote.db.t RENAME TO remote.db.u")
     with pytest.raises(AnalysisException, match="NOT_EMPTY"):
@@ -90,6 +89,46 @@ def test_default_namespace_of_a_server_is_made_with_its_first_table(remote: Spar
 
 
 @pytest.mark.slow
+def test_partitioned_tables_of_a_server(remote: SparkSession, tmp_path: Path) -> None:
+    spark = remote
+    spark.sql("CREATE NAMESPACE remote.db")
+    spark.sql("CREATE TABLE remote.db.p PARTITIONED BY (k) AS SELECT id, id % 3 AS k FROM range(9)")
+    spark.sql("INSERT INTO remote.db.p VALUES (9, 0)")
+    spark.sql("UPDATE remote.db.p SET id = 100 WHERE id = 4")
+    assert sorted(row.id for row in spark.table("remote.db.p").where("k = 0").collect()) == [0, 3, 6, 9]
+    rows = lance_spark.connect(f"{spark.conf.get('spark.sql.catalog.remote.uri')}", impl="rest").open_table("db.p")
+    assert sorted(rows.to_table()["id"].to_pylist()) == [0, 1, 2, 3, 5, 6, 7, 8, 9, 100]
+    assert [row.tableName for row in spark.sql("SHOW TABLES IN remote.db").collect()] == ["p"]
+    spark.sql("CREATE OR REPLACE TABLE remote.db.p PARTITIONED BY (k) AS SELECT id, id % 2 AS k FROM range(4)")
+    assert spark.table("remote.db.p").count() == 4
+    with pytest.raises(AnalysisException, match="only a catalog in a folder can do this"):
+        spark.sql("CREATE OR REPLACE TABLE remote.db.p AS SELECT 1 AS id")
+    with pytest.raises(AnalysisException, match="truncate"):
+        spark.sql("CREATE TABLE remote.db.q (id BOOLEAN) PARTITIONED BY (truncate(4, id))")
+    with pytest.raises(PySparkException, match="that is wrong"):
+        spark.sql(
+            "CREATE TABLE remote.db.q PARTITIONED BY (k) AS "
+            "SELECT id, id % 3 AS k, IF(id = 8, raise_error('that is wrong'), 1) AS x FROM range(9)"
+        )
+    assert [row.tableName for row in spark.sql("SHOW TABLES IN remote.db").collect()] == ["p"]
+    where = location(spark, "remote.db.p")
+    spark.sql("DROP TABLE remote.db.p PURGE")
+    assert not Path(where.removeprefix("file://")).exists()
+
+
+@pytest.mark.slow
+def test_partitioned_tables_of_a_class(spark: SparkSession, tmp_path: Path) -> None:
+    spark = spark.newSession()
+    spark.conf.set("spark.sql.catalog.classy.impl", "lance.namespace.DirectoryNamespace")
+    spark.conf.set("spark.sql.catalog.classy.root", str(tmp_path))
+    spark.conf.set("spark.sql.catalog.classy", CATALOG_CLASS)
+    spark.sql("CREATE NAMESPACE classy.db")
+    spark.sql("CREATE TABLE classy.db.p PARTITIONED BY (bucket(4, id)) AS SELECT id FROM range(9)")
+    assert spark.table("classy.db.p").where("id = 3").count() == 1
+    assert lance_spark.open(location(spark, "classy.db.p")).count_rows() == 9
+
+
+@pytest.mark.slow
 def test_tables_of_a_class(spark: SparkSession, tmp_path: Path) -> None:
     spark = spark.newSession()
     spark.conf.set("spark.sql.catalog.classy.impl", "lance.namespace.DirectoryNamespace")
@@ -104,8 +143,6 @@ def test_tables_of_a_class(spark: SparkSession, tmp_path: Path) -> None:
     table = lance.dataset(location(spark, "classy.db.t"))
     assert (table.version, table.has_stable_row_ids) == (2, True)
     assert DirectoryNamespace(tmp_path).list_tables(("db",)) == ["t"]
-    with pytest.raises(AnalysisException, match=r"impl = lance.namespace.DirectoryNamespace has no partitioned tables"):
-        spark.sql("CREATE TABLE classy.db.p (id INT, k STRING) PARTITIONED BY (k)")
     with pytest.raises(AnalysisException, match="rename_table"):
         spark.sql("ALTER TABLE classy.db.t RENAME TO classy.db.u")
     spark.sql("DROP TABLE classy.db.t PURGE")

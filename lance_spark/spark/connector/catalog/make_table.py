@@ -19,9 +19,9 @@ from lance_spark.errors import (
     RetryableConflictError,
     UnsupportedFeatureError,
 )
-from lance_spark.namespace.locations import hashed_directory, location_uri
-from lance_spark.namespace.object_id import object_id
+from lance_spark.namespace.base import Namespace
 from lance_spark.partitioned.dataset import find_partitioned_table
+from lance_spark.partitioned.new_name import NewName
 from lance_spark.partitioned.table import PartitionedTable
 from lance_spark.schema.arrow import to_arrow_schema
 from lance_spark.spark.column_names import quoted_name
@@ -294,10 +294,8 @@ def _stage(request: MakeRequest) -> TableHandle | MakeReply:
         new = new_identifier(request.catalog, identifier)
         if new is None:
             return MakeReply("no_namespace")
-        names, identifier = open_namespace(request.catalog), new
-        entry = names.declare_table(identifier, location=request.properties.get("location"), properties={})
-        options = {**entry.storage_options, **table.storage_options()}
-        place, declared = ResolvedTable(entry.uri, options, name=display_name(request.catalog, identifier)), True
+        identifier, declared = new, True
+        place, _ = _reserved(request, open_namespace(request.catalog), identifier)
     staged = Staged(
         columns=request.schema,
         properties=request.properties,
@@ -326,7 +324,6 @@ def _stage_partitioned(
         )
     identifier: tuple[str, ...] | None = None if table.path is not None else table.identifier
     if place is None:
-        directory(request.catalog)  # Raises the error that a server's catalog has no such tables.
         identifier = new_identifier(request.catalog, table.identifier)
         if identifier is None:
             return MakeReply("no_namespace")
@@ -341,27 +338,30 @@ def _stage_partitioned(
         partitioning=request.partitioning,
         constraints=request.constraints,
     )
-    if changes_kind and not request.partitioning:
-        return _stage_elsewhere(staged, table)
-    return stage_partitioned(
-        staged,
-        None if changes_kind else place,
-        None if changes_kind else whole,
-        table.storage_options(),
-        request.options,
-        request.like_schema(),
-    )
+    if place is None or changes_kind:
+        assert identifier is not None, "a path has its place"
+        names = directory(request.catalog) if changes_kind and place is not None else open_namespace(request.catalog)
+        place, location = _reserved(request, names, identifier, partitioned=True)
+        staged = replace(staged, location=location, declared=location is None)
+        whole = None
+    if request.partitioning:
+        return stage_partitioned(staged, place, whole, request.options, request.like_schema())
+    # A plain table in a new directory, which gets the name of a partitioned one at commit.
+    return TableHandle(uri=place.uri, storage_options=place.storage_options, staged=staged)
 
 
-def _stage_elsewhere(staged: Staged, table: TableName) -> TableHandle:
-    """A plain table in a new directory, which gets the name of a partitioned one at commit."""
-    names = directory(table.catalog)
-    location = hashed_directory(object_id(table.identifier))
-    return TableHandle(
-        uri=location_uri(names.root, location),
-        storage_options=table.storage_options(),
-        staged=replace(staged, location=location),
+def _reserved(
+    request: MakeRequest, names: Namespace, identifier: tuple[str, ...], *, partitioned: bool = False
+) -> tuple[ResolvedTable, str | None]:
+    """The place of a new table, and its directory if it gets its name later. Raises as `NewName.reserve`."""
+    new = NewName.reserve(
+        names,
+        identifier,
+        request.table_name().storage_options(),
+        partitioned=partitioned,
+        location=request.properties.get("location"),
     )
+    return ResolvedTable(new.uri, new.storage_options, name=display_name(request.catalog, identifier)), new.location
 
 
 def staged_table(handle: TableHandle) -> StagedTable:

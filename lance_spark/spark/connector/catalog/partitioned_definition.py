@@ -5,6 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 
 from lance_spark.errors import UnsupportedFeatureError
+from lance_spark.partitioned.names import check_properties
 from lance_spark.partitioned.new_table import NewPartitionedTable
 from lance_spark.partitioned.partitioned_target import PartitionedTarget
 from lance_spark.partitioned.replace import replaced
@@ -69,6 +70,7 @@ def replacement(handle: TableHandle, staged: Staged, parsed: TableProperties) ->
         replaces=True,
         large=parsed.options.use_large_var_types,
     )
+    check_properties(parsed.config)
     schema = with_constraints(with_comments(types, staged.columns, replaces=True), staged.constraints)
     planned = replaced(table, schema, fields_of_statement(staged.partitioning))
     current = table.config

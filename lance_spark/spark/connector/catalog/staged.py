@@ -7,25 +7,22 @@ its end, so listings of the catalog's root do not show it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 
 import pyarrow as pa
 from pyspark.sql.types import StructType
 
 from lance_spark.errors import AlreadyExistsError, NotFoundError
-from lance_spark.namespace.directory import DirectoryNamespace
 from lance_spark.namespace.directory_places import delete_tables_in
-from lance_spark.namespace.locations import CATALOG_DIRECTORY, hashed_directory, location_uri, requested_location
-from lance_spark.namespace.object_id import object_id
+from lance_spark.namespace.locations import CATALOG_DIRECTORY
+from lance_spark.partitioned.new_name import NewName
 from lance_spark.partitioned.new_table import NewPartitionedTable
 from lance_spark.partitioned.partitioned_target import PartitionedTarget
-from lance_spark.partitioned.table import PartitionedTable, is_partitioned_table
+from lance_spark.partitioned.table import PartitionedTable
 from lance_spark.spark.connector.catalog.partitioned_definition import new_table, replacement, stable_row_ids
 from lance_spark.spark.connector.catalog.resolve import (
     ResolvedTable,
-    directory,
-    display_name,
     open_namespace,
     remove_expired_tables,
 )
@@ -41,7 +38,7 @@ from lance_spark.spark.options.table_properties import TableProperties
 from lance_spark.storage import open_store
 from lance_spark.table.dataset import Dataset
 from lance_spark.table.manifests.manifest import Manifest
-from lance_spark.table.row_level.write_target import WriteMode, remove_late_files
+from lance_spark.table.row_level.write_target import WriteMode
 
 
 class StagedTable:
@@ -108,7 +105,7 @@ class StagedTable:
         committed = job.commit(unpickle_results(attachments[1:]))
         if self.staged.location is not None:
             try:
-                _give_name(self.staged)
+                self._new_name().give(self.staged.replaces)
             except (AlreadyExistsError, NotFoundError):  # After other errors the table may have its name.
                 self._delete_unnamed(committed)
                 raise
@@ -118,19 +115,8 @@ class StagedTable:
 
     def give_up(self) -> None:
         """Removes what the statement has made, unless there is a table."""
-        handle, staged = self.handle, self.staged
-        if handle.partitioned:
-            is_unmade = handle.version is None and not is_partitioned_table(handle.uri, handle.storage_options)
-            if is_unmade and _has_own_directory(staged):
-                _delete_staged(handle, staged)
-                # Tasks that Spark is still killing may make the directory again.
-                remove_late_files(f"the table at {handle.uri}", lambda: _delete_staged(handle, staged))
-            return
-        if not staged.declared or staged.catalog is None or staged.identifier is None:
-            return
-        if handle.location().latest() is None:
-            # The job has removed its files. A directory that the statement has named may hold others.
-            open_namespace(staged.catalog).drop_table(staged.identifier, purge="location" not in staged.properties)
+        if self.staged.location is not None or self.staged.declared:
+            self._new_name().withdraw()
 
     def describe(self, place: ResolvedTable, committed: Version | None) -> TableDescription:
         """The table after the commit, which has made the version `committed`."""
@@ -140,25 +126,42 @@ class StagedTable:
 
     def _delete_unnamed(self, committed: Version | None) -> None:
         """Deletes a new table that did not get its name, unless another writer has changed it."""
-        if isinstance(committed, PartitionedTable):
-            if committed.newest().version == committed.version:
-                _delete_staged(self.handle, self.staged, [item.location for item in committed.partitions()])
-        elif committed is not None:
-            _delete_staged(self.handle, self.staged)
+        name = self._new_name()
+        if isinstance(committed, PartitionedTable) and committed.newest().version != committed.version:
+            return
+        if name.has_own_place:
+            name.delete_files()
+        elif isinstance(committed, PartitionedTable):
+            store = open_store(committed.root, self.handle.storage_options)
+            for part in (CATALOG_DIRECTORY, *(item.location for item in committed.partitions())):
+                delete_tables_in(store, committed.root, part, self.handle.storage_options)
+
+    def _new_name(self) -> NewName:
+        """The name in the catalog that the table is to get."""
+        staged = self.staged
+        assert staged.catalog is not None, "a name is one of a catalog"
+        assert staged.identifier is not None, "a path has its place"
+        return NewName(
+            open_namespace(staged.catalog),
+            staged.identifier,
+            self.handle.uri,
+            self.handle.storage_options,
+            staged.location,
+            has_own_place="location" not in staged.properties,
+        )
 
 
 def stage_partitioned(
     staged: Staged,
-    place: ResolvedTable | None,
+    place: ResolvedTable,
     table: PartitionedTable | None,
-    storage_options: Mapping[str, str],
     options: Mapping[str, str],
     like: pa.Schema | None,
 ) -> TableHandle:
     """A partitioned table that a statement makes or replaces; nothing of it is there before its commit.
 
     Args:
-        place: where it is, or is to be; None for a new directory of the catalog.
+        place: where it is, or is to be.
         table: the table that is replaced; None if it is a new one.
         options: of a write by path; Spark passes those of a write by name later.
         like: columns of another table, whose types those of a new table get.
@@ -168,13 +171,6 @@ def stage_partitioned(
         InvalidInputError: a column or a field is invalid.
         UnsupportedFeatureError: data files or row ids of the replaced table are to be of another kind.
     """
-    if place is None:
-        names, identifier = _name_of(staged)
-        location = _new_location(names, identifier, staged.properties)
-        staged = replace(staged, location=location)
-        assert staged.catalog is not None, "a name is one of a catalog"
-        name = display_name(staged.catalog, identifier)
-        place = ResolvedTable(location_uri(names.root, location), storage_options, name=name)
     handle = TableHandle(
         uri=place.uri,
         version=None if table is None else table.version,
@@ -184,54 +180,13 @@ def stage_partitioned(
         partitioned=True,
         name=place.name,
     )
-    target = StagedTable(handle).job(staged.columns, options, like=like).target
-    if isinstance(target.version, NewPartitionedTable):
-        target.version.at_free_root()
+    table_to_make = StagedTable(handle)
+    try:
+        target = table_to_make.job(staged.columns, options, like=like).target
+        if isinstance(target.version, NewPartitionedTable):
+            target.version.at_free_root()
+    except BaseException:
+        if staged.declared:
+            table_to_make.give_up()
+        raise
     return handle
-
-
-def _name_of(staged: Staged) -> tuple[DirectoryNamespace, tuple[str, ...]]:
-    """The name that a table is to get, and where."""
-    assert staged.catalog is not None, "a name is one of a catalog"
-    assert staged.identifier is not None, "a path has its place"
-    return directory(staged.catalog), staged.identifier
-
-
-def _give_name(staged: Staged) -> None:
-    """Gives a staged table its name, which another table may have until now.
-
-    Raises:
-        AlreadyExistsError: another statement was first with the name.
-        NotFoundError: the table that is to be replaced no longer exists.
-    """
-    names, identifier = _name_of(staged)
-    assert staged.location is not None, "the table has a directory of its own"
-    if staged.replaces is None:
-        names.declare_table(identifier, location=staged.location)
-    else:
-        names.replace_table(identifier, staged.replaces, staged.location)
-
-
-def _has_own_directory(staged: Staged) -> bool:
-    """Whether the table is in a directory that nobody else uses, whatever its name."""
-    return staged.location is not None and staged.catalog is not None and "location" not in staged.properties
-
-
-def _delete_staged(handle: TableHandle, staged: Staged, partitions: Sequence[str] = ()) -> None:
-    """Deletes the files of a table that never got its name.
-
-    Args:
-        partitions: the directories of its partitions; with its own directory they go anyway.
-    """
-    if staged.catalog is not None and staged.location is not None and _has_own_directory(staged):
-        root, directories = directory(staged.catalog).root, [staged.location]
-    else:
-        root, directories = handle.uri, [CATALOG_DIRECTORY, *partitions]
-    store = open_store(root, handle.storage_options)
-    for name in directories:
-        delete_tables_in(store, root, name, handle.storage_options)
-
-
-def _new_location(names: DirectoryNamespace, identifier: tuple[str, ...], properties: Mapping[str, str]) -> str:
-    location = properties.get("location")
-    return hashed_directory(object_id(identifier)) if location is None else requested_location(names.root, location)

@@ -7,11 +7,12 @@ from datetime import datetime, timedelta, timezone
 from pyspark.sql.types import BooleanType, LongType, StringType, TimestampType
 
 from lance_spark.errors import InvalidInputError, NotFoundError
+from lance_spark.namespace.directory import DirectoryNamespace
 from lance_spark.namespace.dropped_retention import expired, kept_until
 from lance_spark.namespace.locations import location_uri, requested_location
 from lance_spark.partitioned.access import find_table
 from lance_spark.spark.column_names import quoted_name
-from lance_spark.spark.connector.catalog.resolve import directory, display_name, new_identifier
+from lance_spark.spark.connector.catalog.resolve import directory, display_name, new_identifier, open_namespace
 from lance_spark.spark.connector.procedures.procedure_types import FLAG, NUMBER, TEXT, Invocation, Parameter, Procedure
 from lance_spark.spark.connector.scan.local_rows import LocalRows, row_type
 from lance_spark.spark.options.catalog import CatalogOptions
@@ -25,19 +26,18 @@ def _register(call: Invocation) -> LocalRows:
     table = call.table_name(call.arguments.required("table"))
     if table.path is not None:
         raise InvalidInputError(f"{table.path!r} is a path; give the name that the table at the location is to get")
-    names, storage = directory(call.catalog), table.storage_options()
-    location = requested_location(names.root, call.arguments.required("location"))
-    uri = location_uri(names.root, location)
+    names, storage = open_namespace(call.catalog), table.storage_options()
+    uri = location = call.arguments.required("location")
+    if isinstance(names, DirectoryNamespace):
+        location = requested_location(names.root, location)
+        uri = location_uri(names.root, location)
     identifier = new_identifier(call.catalog, table.identifier)
     if identifier is None:
         raise NotFoundError(f"there is no namespace {display_name(call.catalog, table.namespace)}")
     newest = find_table(TableLocation(uri, storage))
     if newest is None:
         raise NotFoundError(f"there is no Lance table at {with_absolute_path(uri)}")
-    if newest.has_split_keys:
-        names.declare_table(identifier, location=location)
-    else:
-        names.register_table(identifier, location)
+    names.register_table(identifier, location)
     return LocalRows.of(_REGISTERED, [(uri, newest.version, newest.has_split_keys)])
 
 

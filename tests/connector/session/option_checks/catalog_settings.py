@@ -34,18 +34,21 @@ def _root(tables: Tables, name: str) -> None:
     assert location(tables.spark, f"{made}.t").startswith(tables.path)
 
 
-@proves("catalog", "impl", "uri")
+@proves("catalog", "impl")
 def _server(tables: Tables, name: str) -> None:
     with RestAdapter("dir", {"root": tables.path}, host="127.0.0.1", port=0) as server:
         made = catalog(tables, "remote", impl="rest", uri=f"http://127.0.0.1:{server.port}")
         tables.spark.sql(f"CREATE TABLE {made}.t AS {ONE}")
         assert location(tables.spark, f"{made}.t").removeprefix("file://").startswith(tables.path)
-    for settings, message in (
-        ({"impl": "rest"}, "has the setting uri"),
-        ({"impl": "other"}, "not one of dir and rest, or the package.Class"),
-        ({"uri": "http://127.0.0.1:1"}, "are for catalogs with impl = rest"),
+    for number, (settings, message) in enumerate(
+        (
+            ({"impl": "rest"}, "needs the setting uri"),
+            ({"impl": "rest", "url": "http://127.0.0.1:1"}, "has no setting url; did you mean uri"),
+            ({"impl": "other"}, "not one of dir, .*rest.*, or the package.Class"),
+            ({"uri": "http://127.0.0.1:1"}, "uri is for catalogs with another impl than dir"),
+        )
     ):
-        wrong = catalog(tables, f"wrong_{len(message)}", **settings)
+        wrong = catalog(tables, f"wrong_{number}", **settings)
         with pytest.raises(AnalysisException, match=message):
             tables.spark.sql(f"SHOW TABLES IN {wrong}").collect()
 
@@ -66,7 +69,7 @@ def _parent(tables: Tables, name: str) -> None:
             tables.spark.sql(f"CREATE TABLE {made}.t AS {ONE}")
             assert tables.spark.table(f"{whole}.{levels}.t").count() == 1
     wrong = catalog(tables, "refused_parent", root=tables.path, parent="a")
-    with pytest.raises(AnalysisException, match="parent are for catalogs with impl = rest"):
+    with pytest.raises(AnalysisException, match="parent is for catalogs with another impl than dir"):
         tables.spark.sql(f"SHOW TABLES IN {wrong}").collect()
 
 
