@@ -11,6 +11,7 @@ from lance_spark.errors import InvalidInputError, LanceError, NotFoundError, Sto
 from lance_spark.namespace.object_id import DELIMITER, Identifier, format_identifier, object_id
 from lance_spark.namespace.served import ERRORS, UNSUPPORTED, ServedNamespace, request_models
 from lance_spark.namespace.settings import read_settings
+from lance_spark.storage.served_versions import ServedTable
 
 _NOT_FOUND = 404
 _TIMEOUT_SECONDS = (10.0, 120.0)
@@ -40,6 +41,7 @@ class RestNamespace(ServedNamespace):
             raise InvalidInputError(f"{uri!r} is no address of a REST namespace; http:// or https://")
         super().__init__(uri.rstrip("/"), parent)
         self._client = client
+        self._headers = dict(headers or {})
         connection = client.ApiClient(client.Configuration(host=self.description))
         for name, value in (headers or {}).items():
             connection.set_default_header(name, value)
@@ -53,6 +55,9 @@ class RestNamespace(ServedNamespace):
         """The catalog with these settings; the server sends storage options, and others go to each table."""
         read = read_settings("rest", settings, SETTINGS, has_headers=True)
         return cls(read.required("uri", "the server's address"), read.headers, parent)
+
+    def served_table(self, full_name: Identifier, uri: str) -> ServedTable:
+        return ServedTable(self.description, self._headers, full_name, uri)
 
     def ask(self, operation: str, path: Identifier, fields: Mapping[str, Any]) -> Any:
         api = self._namespaces if "namespace" in operation else self._tables

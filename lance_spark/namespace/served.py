@@ -1,14 +1,14 @@
 """Catalogs whose names somebody else keeps: a server, or a class of another package.
 
-They know names, properties and locations; rows are read from and written to the object store directly. Versions of
-tables are committed by the store, so a table whose versions the catalog manages is rejected. A catalog fills in
-`ServedNamespace.ask`.
+They know names, properties and locations; rows are read from and written to the object store directly. Versions are
+committed by the store, or by the server (`storage.served_versions`). A catalog fills in `ServedNamespace.ask`.
 """
 
 from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from importlib import import_module
 from typing import Any
 
@@ -25,6 +25,7 @@ from lance_spark.namespace.base import Namespace
 from lance_spark.namespace.directory_places import TableEntry
 from lance_spark.namespace.object_id import Identifier, checked, format_identifier, is_findable
 from lance_spark.storage.paths import UriOrPath, absolute_uri, uri_text
+from lance_spark.storage.served_versions import ServedTable
 
 UNSUPPORTED = 0
 ERRORS: Mapping[int, type[LanceError]] = {
@@ -62,6 +63,10 @@ class ServedNamespace(Namespace):
             LanceError: of the class that fits the specification's code of the error.
         """
         ...
+
+    def served_table(self, full_name: Identifier, uri: str) -> ServedTable | None:
+        """The table as its versions, which the catalog keeps, are asked for; None if only the catalog itself can."""
+        return None
 
     def list_namespaces(self, parent: Identifier = ()) -> list[str]:
         """Names of the namespaces directly in `parent`, sorted.
@@ -126,12 +131,16 @@ class ServedNamespace(Namespace):
 
         Raises:
             NotFoundError: there is no such table.
-            UnsupportedFeatureError: the catalog manages the versions of the table.
+            UnsupportedFeatureError: the catalog manages the versions of the table, and is a class.
         """
         reply = self._ask("describe_table", identifier, check_declared=True)
-        if reply.managed_versioning:
+        entry = self._entry(reply, identifier, is_declared=bool(reply.is_only_declared))
+        if not reply.managed_versioning:
+            return entry
+        served = self.served_table((*self._parent, *identifier), entry.uri)
+        if served is None:
             raise _keeps_versions(f"{self.description} keeps the versions of {format_identifier(identifier)} itself")
-        return self._entry(reply, identifier, is_declared=bool(reply.is_only_declared))
+        return replace(entry, storage_options={**entry.storage_options, **served.to_options()})
 
     def declare_table(
         self,
@@ -148,15 +157,19 @@ class ServedNamespace(Namespace):
         Raises:
             AlreadyExistsError: an object with this name exists.
             NotFoundError: the parent namespace does not exist.
-            UnsupportedFeatureError: the catalog manages the versions of new tables. The name is free again, unless the
-                message says that it is not.
+            UnsupportedFeatureError: the catalog manages the versions of new tables, and is a class. The name is free
+                again, unless the message says that it is not.
         """
         given = dict(properties or {}) or None
         place = None if location is None else absolute_uri(uri_text(location))
         reply = self._ask("declare_table", checked(identifier), location=place, properties=given)
-        if reply.managed_versioning:
+        entry = self._entry(reply, identifier, is_declared=True)
+        if not reply.managed_versioning:
+            return entry
+        served = self.served_table((*self._parent, *identifier), entry.uri)
+        if served is None:
             raise _keeps_versions(self._withdrawn(identifier))
-        return self._entry(reply, identifier, is_declared=True)
+        return replace(entry, storage_options={**entry.storage_options, **served.to_options()})
 
     def register_table(
         self, identifier: Identifier, location: UriOrPath, properties: Mapping[str, str] | None = None
@@ -250,6 +263,6 @@ def request_models() -> Any:
 
 def _keeps_versions(reason: str) -> UnsupportedFeatureError:
     return UnsupportedFeatureError(
-        f"{reason}, which this release does not serve. Use a server or a namespace without managed versions",
+        f"{reason}, which only a REST server can do here. Use impl = rest, or a namespace without managed versions",
         feature="managed versioning",
     )

@@ -11,6 +11,9 @@ from typing import Protocol, runtime_checkable
 
 from lance_spark.storage.base import PutResult
 
+MANAGED_VERSIONS = "lance_spark.managed_versions"
+"""The storage option that says which server keeps the versions of a table (`served_versions`); no store gets it."""
+
 
 @dataclass(frozen=True, slots=True)
 class ManifestEntry:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from lance_spark.errors import InvalidInputError
 from lance_spark.storage.base import ObjectStore
+from lance_spark.storage.manifest_table import MANAGED_VERSIONS
 from lance_spark.storage.paths import S3_SCHEMES, WITH_DYNAMODB, Root, UriOrPath, parse_root, split_query, uri_text
 
 if TYPE_CHECKING:
@@ -159,6 +160,7 @@ def _scheme(uri: str) -> str:
 
 def _checked(options: Options | None) -> Options:
     checked = {} if options is None else dict(options)
+    checked.pop(MANAGED_VERSIONS, None)
     for key, value in checked.items():
         if not isinstance(key, str) or not isinstance(value, str):
             raise InvalidInputError(f"storage option {key!r}: names and values are strings")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from lance_spark.errors import InvalidInputError, NotFoundError
 from lance_spark.storage import open_manifest_table, open_store
 from lance_spark.storage.base import ObjectStore
+from lance_spark.storage.manifest_table import MANAGED_VERSIONS
 from lance_spark.storage.paths import UriOrPath, below, uri_text
 from lance_spark.table.base_places import options_of
 from lance_spark.table.bases import Bases
@@ -21,6 +22,7 @@ from lance_spark.table.paths import branch_root
 from lance_spark.table.refs.refs import MAIN, Refs
 
 if TYPE_CHECKING:
+    from lance_spark.storage.served_versions import ServedTable
     from lance_spark.table.moments import Moment
 
 AfterCommit = Callable[["TableLocation", Manifest, OperationKind], None]
@@ -56,6 +58,7 @@ class TableLocation:
         options = options_of(self._storage_options)
         main_root = open_store(uri, options)
         manifests = open_manifest_table(uri, options)
+        served = None if options is None or MANAGED_VERSIONS not in options else _served(main_root.uri, options)
         self.uri = main_root.uri if manifests is None else uri.rstrip("/")
         self.refs = Refs(main_root)
         self.branch = None if branch in (None, MAIN) else branch
@@ -66,7 +69,13 @@ class TableLocation:
             root = below(self.uri, branch_root(self.branch))
             self.store = open_store(root, options)
             manifests = open_manifest_table(root, options)
-        if manifests is None:
+        if served is not None:
+            from lance_spark.storage.served_versions import ServedVersions
+            from lance_spark.table.manifests.served_manifests import ServedManifests
+
+            versions = ServedVersions(served, self.branch, self.store.uri)
+            self.history = History(self.store, ServedManifests(self.store, versions))
+        elif manifests is None:
             self.history = History(self.store)
         else:
             from lance_spark.table.manifests.external_manifests import ExternalManifests
@@ -154,6 +163,13 @@ class TableLocation:
             if file.manifest.timestamp <= instant:
                 return file
         raise NotFoundError(f"{self.uri} has no version from {instant.isoformat()} or before")
+
+
+def _served(uri: str, options: Mapping[str, str]) -> ServedTable | None:
+    """The table at `uri`, if a server keeps its versions."""
+    from lance_spark.storage.served_versions import ServedTable
+
+    return ServedTable.of_options(uri, options)
 
 
 def checked_version(version: object) -> int:

@@ -10,7 +10,16 @@ import pyarrow as pa
 import pytest
 from lance_namespace import LanceNamespace
 from lance_namespace.errors import TableNotFoundError
-from lance_namespace_urllib3_client.models import DescribeTableRequest, DescribeTableResponse
+from lance_namespace_urllib3_client.models import (
+    DeclareTableRequest,
+    DeclareTableResponse,
+    DeregisterTableRequest,
+    DeregisterTableResponse,
+    DescribeTableRequest,
+    DescribeTableResponse,
+    ListTablesRequest,
+    ListTablesResponse,
+)
 
 import lance_spark
 from lance_spark.errors import (
@@ -74,6 +83,27 @@ class Disconnecting(Failing):
         if self.requests > 1:
             raise RuntimeError("the connection has ended")
         return DescribeTableResponse(location="s3://b/t")
+
+
+class Keeping(Failing):
+    """Keeps the versions of its tables, and forgets a name or not."""
+
+    def __init__(self, forgets: str) -> None:
+        self.forgets = forgets == "yes"
+        self.names: set[str] = set()
+
+    def declare_table(self, request: DeclareTableRequest) -> DeclareTableResponse:
+        self.names.add((request.id or [""])[-1])
+        return DeclareTableResponse(location="s3://b/t", managed_versioning=True)
+
+    def deregister_table(self, request: DeregisterTableRequest) -> DeregisterTableResponse:
+        if not self.forgets:
+            raise RuntimeError("busy")
+        self.names.remove((request.id or [""])[-1])
+        return DeregisterTableResponse()
+
+    def list_tables(self, request: ListTablesRequest) -> ListTablesResponse:
+        return ListTablesResponse(tables=sorted(self.names))
 
 
 FAILING = f"{Failing.__module__}.{Failing.__name__}"
@@ -150,6 +180,15 @@ def test_parent_stands_before_each_name(root: str) -> None:
 def test_errors_of_a_class_are_translated(name: str, error: type[LanceError]) -> None:
     with pytest.raises(error):
         InterfaceNamespace(FAILING, {}).table_location((name,))
+
+
+@pytest.mark.parametrize(("forgets", "message"), [("yes", "t was not created"), ("no", "stays declared.*busy")])
+def test_no_table_is_declared_where_a_class_keeps_the_versions(forgets: str, message: str) -> None:
+    names = InterfaceNamespace(f"{Keeping.__module__}.Keeping", {"forgets": forgets})
+    with pytest.raises(UnsupportedFeatureError, match=f"keeps the versions.*{message}"):
+        names.declare_table(("t",))
+    if forgets == "yes":
+        assert names.list_tables() == []
 
 
 def test_location_options_and_properties_come_from_the_class() -> None:

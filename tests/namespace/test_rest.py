@@ -99,24 +99,6 @@ def test_what_the_protocol_or_the_server_cannot_do(names: RestNamespace) -> None
     assert names.table_exists(("db", "t"))
 
 
-def test_no_table_is_declared_where_the_server_keeps_the_versions(root: str) -> None:
-    options = {"root": root, "manifest_enabled": "true", "table_version_tracking_enabled": "true"}
-    with RestAdapter("dir", options, host="127.0.0.1", port=0) as server:
-        names = RestNamespace(f"http://127.0.0.1:{server.port}")
-        names.create_namespace(("db",))
-        with pytest.raises(UnsupportedFeatureError, match=r"keeps the versions.*db\.t was not created"):
-            names.declare_table(("db", "t"))
-        assert names.list_tables(("db",)) == []
-        assert not names.table_exists(("db", "t"))
-
-
-@pytest.mark.slow
-def test_a_name_that_stays_declared_is_named() -> None:
-    answers = [(200, '{"location": "s3://b/t", "managed_versioning": true}'), (503, '{"code": 17, "error": "busy"}')]
-    with serving(answers) as (uri, _), pytest.raises(UnsupportedFeatureError, match=r"stays declared.*busy"):
-        RestNamespace(uri).declare_table(("t",))
-
-
 @pytest.mark.slow
 def test_nobody_answers() -> None:
     with serving([(200, "{}")]) as (uri, _):
@@ -140,7 +122,6 @@ def test_nobody_answers() -> None:
         (200, "[1", StorageError),
         (200, '{"location": 3}', StorageError),
         (200, "{}", StorageError),
-        (200, '{"location": "s3://b/t", "managed_versioning": true}', UnsupportedFeatureError),
     ],
 )
 def test_answers_that_are_errors_or_make_no_sense(status: int, body: str, error: type[LanceError]) -> None:

@@ -36,6 +36,7 @@ class ManifestLocation:
         modified: when its manifest was written, if known from a listing.
         size: bytes of the manifest, if known from a listing or the store.
         stamp: etag of the manifest (`storage.cache`), if known from a listing.
+        named: path of the manifest where somebody else has named it; None: by the naming scheme.
     """
 
     version: int
@@ -43,11 +44,12 @@ class ManifestLocation:
     modified: datetime | None = None
     size: int | None = None
     etag: Hashable | None = field(default=None, compare=False)
+    named: str | None = None
 
     @property
     def path(self) -> str:
         """Path of the manifest, relative to the root."""
-        return self.naming.path(self.version)
+        return self.named or self.naming.path(self.version)
 
 
 class ManifestStore(Protocol):

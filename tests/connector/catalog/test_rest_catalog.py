@@ -7,7 +7,7 @@ from pathlib import Path
 
 import lance
 import pytest
-from lance.namespace import RestAdapter
+from lance.namespace import RestAdapter, RestNamespace
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import SparkSession
 
@@ -60,20 +60,40 @@ def test_tables_of_a_server(remote: SparkSession) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("statement", ["CREATE TABLE {0} (id BIGINT)", "CREATE TABLE {0} AS SELECT id FROM range(3)"])
-def test_no_table_is_created_where_the_server_keeps_the_versions(
-    spark: SparkSession, tmp_path: Path, statement: str
-) -> None:
+@pytest.mark.tasks
+def test_tables_whose_versions_the_server_keeps(spark: SparkSession, tmp_path: Path) -> None:
     spark = spark.newSession()
     options = {"root": str(tmp_path), "manifest_enabled": "true", "table_version_tracking_enabled": "true"}
     with RestAdapter("dir", options, host="127.0.0.1", port=0) as server:
+        uri = f"http://127.0.0.1:{server.port}"
         spark.conf.set("spark.sql.catalog.managed.impl", "rest")
-        spark.conf.set("spark.sql.catalog.managed.uri", f"http://127.0.0.1:{server.port}")
+        spark.conf.set("spark.sql.catalog.managed.uri", uri)
+        spark.conf.set("spark.sql.catalog.managed.header.X-Secret", "9999")
         spark.conf.set("spark.sql.catalog.managed", CATALOG_CLASS)
         spark.sql("CREATE NAMESPACE managed.db")
-        with pytest.raises(PySparkException, match="keeps the versions of new tables itself"):
-            spark.sql(statement.format("managed.db.t"))
-        assert spark.sql("SHOW TABLES IN managed.db").collect() == []
+        spark.sql("CREATE TABLE managed.db.t AS SELECT id, 'a' AS name FROM range(10)")
+        spark.sql("INSERT INTO managed.db.t VALUES (10, 'b')")
+        spark.sql("UPDATE managed.db.t SET name = 'c' WHERE id = 3")
+        spark.sql(
+            "MERGE INTO managed.db.t AS t USING (SELECT 4L AS id UNION ALL SELECT 99) AS s ON t.id = s.id "
+            "WHEN MATCHED THEN DELETE WHEN NOT MATCHED THEN INSERT (id, name) VALUES (s.id, 'new')"
+        )
+        theirs = lance.dataset(namespace_client=RestNamespace(uri=uri), table_id=["db", "t"])
+        assert (theirs.version, theirs.count_rows(), theirs.count_rows("name = 'c'")) == (4, 11, 1)
+        lance.write_dataset(
+            theirs.to_table(limit=1), namespace_client=RestNamespace(uri=uri), table_id=["db", "t"], mode="append"
+        )
+        assert spark.table("managed.db.t").count() == 12
+        assert spark.sql("SELECT * FROM managed.db.t VERSION AS OF 1").count() == 10
+        found = spark.sql("SELECT version FROM managed.db.t.versions ORDER BY version").collect()
+        assert [row.version for row in found] == [1, 2, 3, 4, 5]
+        assert "9999" not in spark.sql("SHOW CREATE TABLE managed.db.t").first()[0]
+        spark.sql("CREATE OR REPLACE TABLE managed.db.t AS SELECT 1 AS x")
+        spark.sql("CREATE TABLE managed.db.p PARTITIONED BY (k) AS SELECT id, id % 3 AS k FROM range(9)")
+        assert spark.table("managed.db.p").where("k = 1").count() == 3
+        with pytest.raises(PySparkException, match="on purpose"):
+            spark.sql("CREATE TABLE managed.db.u AS SELECT raise_error('on purpose') AS x")
+        assert [row.tableName for row in spark.sql("SHOW TABLES IN managed.db").collect()] == ["p", "t"]
 
 
 @pytest.mark.slow
