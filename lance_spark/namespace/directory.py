@@ -329,7 +329,7 @@ class DirectoryNamespace(Namespace):
             raise
         if requested is not None:
             self.dropped.take_back(requested, undo=lambda: self._take_out(identifier))
-        return TableEntry(location_uri(self.root, place.required()), dict(properties), is_declared=True)
+        return TableEntry(location_uri(self.root, place.required()), dict(properties), declared=True)
 
     def register_table(
         self, identifier: Identifier, location: UriOrPath, properties: Mapping[str, str] | None = None
@@ -597,4 +597,4 @@ class DirectoryNamespace(Namespace):
             raise InvalidInputError(f"the directory {location!r} holds a table that was taken out; register it instead")
         if state is DirectoryState.TABLE or not self._directories.listing.reserve(location):
             raise exists(identifier)
-        return TableEntry(location_uri(self.root, location), dict(properties), is_declared=True)
+        return TableEntry(location_uri(self.root, location), dict(properties), declared=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from types import MappingProxyType
@@ -39,14 +39,19 @@ class TableEntry:
     Attributes:
         uri: its location.
         properties: its properties in the catalog.
-        is_declared: True if only its name and location are reserved; it has no version.
+        declared: whether only its name and location are reserved, or how to find that out.
         storage_options: its storage options, as far as the namespace knows them.
     """
 
     uri: str
     properties: Mapping[str, str]
-    is_declared: bool
+    declared: bool | Callable[[], bool] = field(compare=False)
     storage_options: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def is_declared(self) -> bool:
+        """Whether only its name and location are reserved; it has no version. Some catalogs make one look for it."""
+        return self.declared if isinstance(self.declared, bool) else self.declared()
 
 
 @dataclass(slots=True)
@@ -82,8 +87,9 @@ class TableDirectories:
 
     def entry(self, location: str, properties: Mapping[str, str]) -> TableEntry:
         uri = location_uri(self._root, location)
-        has_versions = TableLocation(uri, self._options).history.latest_location() is not None
-        return TableEntry(uri, dict(properties), is_declared=not has_versions)
+        return TableEntry(
+            uri, dict(properties), lambda: TableLocation(uri, self._options).history.latest_location() is None
+        )
 
     def is_listed(self, identifier: Identifier, rows: CatalogRows) -> bool:
         """Whether a directory without a row is a table with this name."""

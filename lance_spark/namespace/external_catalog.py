@@ -221,7 +221,7 @@ class ExternalCatalog(Namespace):
     def table_location(self, identifier: Identifier) -> TableEntry:
         found = self._lance_table(identifier)
         uri, options = self._checked_location(found, identifier), self._options(found.storage_options)
-        return TableEntry(uri, found.properties, is_declared=not has_table(uri, options), storage_options=options)
+        return TableEntry(uri, found.properties, lambda: not has_table(uri, options), storage_options=options)
 
     def declare_table(
         self,
@@ -238,7 +238,7 @@ class ExternalCatalog(Namespace):
             if has_table(uri, self._storage_options):
                 raise AlreadyExistsError(f"there is a table at {uri}; CALL system.register_table gives it a name")
         options = self.add_table(full, uri, dict(properties or {}))
-        return TableEntry(uri, dict(properties or {}), is_declared=True, storage_options=self._options(options))
+        return TableEntry(uri, dict(properties or {}), declared=True, storage_options=self._options(options))
 
     def register_table(
         self, identifier: Identifier, location: UriOrPath, properties: Mapping[str, str] | None = None
@@ -247,7 +247,7 @@ class ExternalCatalog(Namespace):
         if not has_table(uri, self._storage_options):
             raise NotFoundError(f"there is no table at {uri}")
         options = self.add_table(full, uri, dict(properties or {}))
-        return TableEntry(uri, dict(properties or {}), is_declared=False, storage_options=self._options(options))
+        return TableEntry(uri, dict(properties or {}), declared=False, storage_options=self._options(options))
 
     def drop_table(self, identifier: Identifier, *, purge: bool) -> None:
         """Removes a table from the catalog.

@@ -241,13 +241,18 @@ def _look_up(
 ) -> ResolvedTable | None:
     if len(identifier) == 1 and "/" in identifier[0]:
         return ResolvedTable(identifier[0], storage, branch)
-    actual = actual_table(table.catalog, identifier)
-    if actual is None:
-        return None
+    names, actual = open_namespace(table.catalog), identifier
     try:
-        entry = open_namespace(table.catalog).table_location(actual)
+        entry = names.table_location(actual)
     except NotFoundError:
-        return None  # Somebody dropped the table since its name was found.
+        other = None if table.catalog.case_sensitive else names.spelling(identifier, is_table=True)
+        if other is None:
+            return None
+        actual = other
+        try:
+            entry = names.table_location(actual)
+        except NotFoundError:
+            return None  # Somebody dropped the table since its name was found.
     name = display_name(table.catalog, actual)
     remember(entry.uri, name)
     return ResolvedTable(entry.uri, {**entry.storage_options, **storage}, branch, name)
