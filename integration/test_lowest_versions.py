@@ -13,7 +13,7 @@ import pytest
 from integration.lowest import lowest
 
 TREE = Path(__file__).parents[1]
-EXTRAS = ("spark", "s3", "gcs", "azure", "rest", "datafusion", "geo")
+EXTRAS = ("spark", "s3", "gcs", "azure", "rest", "glue", "hive", "datafusion", "geo")
 """The extras for users."""
 
 TOOLS = (
@@ -33,7 +33,10 @@ TABLES = (
     *("tests/table_verbs/test_exchange.py", "tests/table/blobs/test_blobs.py"),
 )
 STORES = ("tests/storage/test_local.py", "tests/storage/test_s3.py", "tests/storage/test_gcs.py")
-EXTRA = ("tests/namespace/test_rest.py", "tests/partitioned/test_expression.py", "tests/storage/test_azure.py")
+EXTRA = (
+    *("tests/namespace/test_rest.py", "tests/namespace/test_hive.py", "tests/partitioned/test_expression.py"),
+    "tests/storage/test_azure.py",
+)
 PLUGIN = ("tests/spark/test_datasource.py", "tests/spark/test_options.py", "tests/spark/test_filters.py")
 CONNECTOR = (
     "tests/connector/catalog/test_ddl.py",

@@ -50,7 +50,8 @@ LATER = {
     "lance_spark.table.reading.arrow_dataset",
 }
 """Modules that a planner does not import before its first statement: the grammar, which only filters in text need,
-the compiler of kernels that are not on disk, catalogs by a class, versions that a server keeps, and what only Python reads and writes by.
+the compiler of kernels that are not on disk, catalogs by a class, versions that a server keeps, and what only Python
+reads and writes by.
 """
 
 

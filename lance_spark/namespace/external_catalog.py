@@ -60,7 +60,12 @@ class ExternalCatalog(Namespace):
         description: of the catalog, for messages.
         parent: the levels above the root of this catalog, which stand before each name.
         storage_options: of the store, where the catalog sends none.
+
+    Attributes:
+        folds_case: whether the catalog keeps names in lower case, and finds them by any.
     """
+
+    folds_case = False
 
     def __init__(
         self, description: str, parent: Identifier = (), storage_options: Mapping[str, str] | None = None
@@ -261,9 +266,12 @@ class ExternalCatalog(Namespace):
             StorageError: the catalog failed; or the table is dropped and files are left, which the message says.
         """
         found = self._lance_table(identifier)
+        if not purge:
+            self.remove_table(self._full(identifier))
+            return
         uri, options = self._checked_location(found, identifier), self._options(found.storage_options)
         # Before the name goes: a failure leaves the table as it was.
-        is_there = purge and has_table(uri, options)
+        is_there = has_table(uri, options)
         self.remove_table(self._full(identifier))
         if not is_there:
             return
@@ -278,7 +286,8 @@ class ExternalCatalog(Namespace):
         self.move_table(self._full(old), self._full(checked(new)))
 
     def _full(self, path: Identifier) -> Identifier:
-        return (*self._parent, *path)
+        full = (*self._parent, *path)
+        return tuple(name.lower() for name in full) if self.folds_case else full
 
     def _options(self, sent: Mapping[str, str] | None) -> Mapping[str, str]:
         return {**self._storage_options, **(sent or {})}

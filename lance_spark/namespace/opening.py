@@ -15,6 +15,10 @@ from lance_spark.namespace.object_id import Identifier
 DIRECTORY = "dir"
 KINDS: Mapping[str, str] = {
     "rest": "rest.RestNamespace",
+    "glue": "glue.GlueCatalog",
+    "hive": "hive.HiveCatalog",
+    "hive2": "hive.HiveCatalog",
+    "hive3": "hive3.Hive3Catalog",
 }
 """Catalogs that somebody else keeps: their classes in this package, which are imported when they are asked for."""
 

@@ -22,8 +22,8 @@ class CatalogSettings:
     """
 
     impl: str
-    values: Mapping[str, str]
-    headers: Mapping[str, str] = field(default_factory=dict)
+    values: Mapping[str, str] = field(repr=False)  # Some are secrets.
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     def text(self, name: str) -> str | None:
         """A setting; None if it is not given."""
