@@ -14,6 +14,7 @@ from lance_spark.namespace.directory import DirectoryNamespace
 from lance_spark.namespace.locations import location_uri, requested_location
 from lance_spark.namespace.object_id import Identifier
 from lance_spark.namespace.opening import ADDRESSES, DIRECTORY, CatalogPlace, check_kind
+from lance_spark.namespace.vended_credentials import merged
 from lance_spark.partitioned.access import find_table, open_table, write_table
 from lance_spark.partitioned.new_name import NewName
 from lance_spark.schema.projection import dotted, parse_path
@@ -292,7 +293,7 @@ class Catalog:
             entry = self._names.table_location(identifier)
         except NotFoundError:
             return None
-        return TableLocation(entry.uri, {**entry.storage_options, **self._place.storage_options})
+        return TableLocation(entry.uri, merged(self._place.storage_options, entry.storage_options))
 
 
 def _path(name: Name) -> Identifier:

@@ -26,9 +26,14 @@ from lance_spark.namespace.directory_places import TableEntry, delete_tables_in
 from lance_spark.namespace.object_id import Identifier, checked, format_identifier
 from lance_spark.storage import open_store
 from lance_spark.storage.paths import UriOrPath, absolute_uri, below, parse_root, split_object, uri_text
+from lance_spark.table.location import TableLocation
+from lance_spark.table.paths import TREE, VERSIONS
 
 TABLE_TYPE = "table_type"
 """The property of a table in a catalog that says its format; "lance" in any case for ours."""
+
+_OWN_FOLDERS = (f"{TREE}/", "_mem_wal/")
+"""Folders of a table in which tables of its own lie: branches, and rows that are not merged yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,7 +267,7 @@ class ExternalCatalog(Namespace):
 
         Raises:
             NotFoundError: there is no such table.
-            InvalidInputError: it is a table of another format.
+            InvalidInputError: it is a table of another format; or, with `purge`, another table lies in its folder.
             StorageError: the catalog failed; or the table is dropped and files are left, which the message says.
         """
         found = self._lance_table(identifier)
@@ -272,6 +277,7 @@ class ExternalCatalog(Namespace):
         uri, options = self._checked_location(found, identifier), self._options(found.storage_options)
         # Before the name goes: a failure leaves the table as it was.
         is_there = has_table(uri, options)
+        self._require_alone(identifier, uri, options)
         self.remove_table(self._full(identifier))
         if not is_there:
             return
@@ -284,6 +290,21 @@ class ExternalCatalog(Namespace):
     def rename_table(self, old: Identifier, new: Identifier) -> None:
         self._lance_table(old)
         self.move_table(self._full(old), self._full(checked(new)))
+
+    def _require_alone(self, identifier: Identifier, uri: str, options: Mapping[str, str]) -> None:
+        if TableLocation(uri, options).history.latest_location() is None:
+            return  # Nothing is deleted, or a partitioned table, which has tables in its folder.
+        inside = {
+            folder
+            for entry in open_store(uri, options).list("", recursive=True)
+            for folder, separator, _ in [entry.path.rpartition(f"/{VERSIONS}/")]
+            if separator and not folder.startswith(_OWN_FOLDERS)
+        }
+        if inside:
+            raise InvalidInputError(
+                f"{format_identifier(identifier)} is not dropped: another table lies in its folder, at "
+                f"{uri}/{min(inside)}; drop it without PURGE"
+            )
 
     def _full(self, path: Identifier) -> Identifier:
         full = (*self._parent, *path)

@@ -27,7 +27,6 @@ from lance_spark.namespace.metastore_tables import (
     INPUT_FORMAT,
     OUTPUT_FORMAT,
     SERDE,
-    LostReplyError,
     marked,
     table_format,
     user_properties,
@@ -35,6 +34,7 @@ from lance_spark.namespace.metastore_tables import (
 from lance_spark.namespace.object_id import Identifier, format_identifier
 from lance_spark.namespace.settings import CatalogSettings, read_settings
 from lance_spark.storage.paths import absolute_uri, below
+from lance_spark.storage.server_errors import LostReplyError
 
 SETTINGS = {
     name: name

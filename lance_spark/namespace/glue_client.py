@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from typing import Any
 
 from lance_spark.errors import AlreadyExistsError, InvalidInputError, LanceError, NotFoundError, StorageError
-from lance_spark.namespace.metastore_tables import LostReplyError
 from lance_spark.namespace.settings import CatalogSettings
+from lance_spark.storage.server_errors import LostReplyError
 
 FIELDS = {"comment": "Description", "description": "Description", "location": "LocationUri"}
 """Properties of a namespace that are fields of a database; Spark has another word for one of them."""

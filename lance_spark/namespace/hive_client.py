@@ -22,7 +22,7 @@ from lance_spark.errors import (
     StorageError,
     UnsupportedFeatureError,
 )
-from lance_spark.namespace.metastore_tables import LostReplyError
+from lance_spark.storage.server_errors import LostReplyError
 
 Reply = TypeVar("Reply")
 

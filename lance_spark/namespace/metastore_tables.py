@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from lance_spark.errors import InvalidInputError, StorageError
+from lance_spark.errors import InvalidInputError
 from lance_spark.namespace.external_catalog import TABLE_TYPE
 
 COLUMN = ("__placeholder_id", "bigint", "Placeholder column for empty table")
@@ -34,10 +34,6 @@ _OF_CATALOG = frozenset(
 """Parameters that a catalog or an engine adds."""
 
 _FORMAT_NAMES = ("spark.sql.sources.provider", "classification")
-
-
-class LostReplyError(StorageError):
-    """A change whose reply did not arrive, or not in one piece: it may or may not have been made."""
 
 
 def marked(properties: Mapping[str, str], table_type: str) -> dict[str, str]:

@@ -19,11 +19,19 @@ KINDS: Mapping[str, str] = {
     "hive": "hive.HiveCatalog",
     "hive2": "hive.HiveCatalog",
     "hive3": "hive3.Hive3Catalog",
+    "iceberg": "iceberg_rest.IcebergRestCatalog",
+    "polaris": "polaris.PolarisCatalog",
+    "unity": "unity.UnityCatalog",
 }
 """Catalogs that somebody else keeps: their classes in this package, which are imported when they are asked for."""
 
 
-ADDRESSES: Mapping[str, str] = {"rest": "uri"}
+ADDRESSES: Mapping[str, str] = {
+    "rest": "uri",
+    "glue": "root",
+    **dict.fromkeys(("hive", "hive2", "hive3"), "uri"),
+    **dict.fromkeys(("iceberg", "polaris", "unity"), "endpoint"),
+}
 """The setting of each kind that says where the catalog is."""
 
 

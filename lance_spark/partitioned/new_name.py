@@ -18,6 +18,7 @@ from lance_spark.namespace.directory import DirectoryNamespace
 from lance_spark.namespace.directory_places import delete_tables_in
 from lance_spark.namespace.locations import hashed_directory, location_uri, requested_location
 from lance_spark.namespace.object_id import Identifier, object_id
+from lance_spark.namespace.vended_credentials import merged
 from lance_spark.partitioned.table import is_partitioned_table
 from lance_spark.storage import open_store
 from lance_spark.storage.paths import UriOrPath
@@ -56,7 +57,7 @@ class NewName:
         """A name for a new table, in an existing namespace.
 
         Args:
-            storage_options: beside those that the catalog sends, which they override.
+            storage_options: of the store, where the catalog sends none.
             location: where a user wants it; None: the catalog chooses.
 
         Raises:
@@ -74,7 +75,7 @@ class NewName:
             uri = location_uri(names.root, place)
             return cls(names, identifier, uri, dict(storage_options), place, has_own_place)
         entry = names.declare_table(identifier, location=location, properties={})
-        options = {**entry.storage_options, **storage_options}
+        options = merged(storage_options, entry.storage_options)
         return cls(names, identifier, entry.uri, options, has_own_place=has_own_place)
 
     def give(self, replaces: str | None = None) -> None:

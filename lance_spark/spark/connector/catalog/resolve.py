@@ -18,6 +18,7 @@ from lance_spark.namespace.dropped_retention import remove_expired
 from lance_spark.namespace.locations import location_uri, requested_location
 from lance_spark.namespace.object_id import spelling
 from lance_spark.namespace.opening import DIRECTORY
+from lance_spark.namespace.vended_credentials import merged
 from lance_spark.partitioned.access import find_table
 from lance_spark.spark.connector.channel.handles import CatalogSettings, display_location
 from lance_spark.spark.connector.channel.table_names import remember
@@ -255,4 +256,4 @@ def _look_up(
             return None  # Somebody dropped the table since its name was found.
     name = display_name(table.catalog, actual)
     remember(entry.uri, name)
-    return ResolvedTable(entry.uri, {**entry.storage_options, **storage}, branch, name)
+    return ResolvedTable(entry.uri, merged(storage, entry.storage_options), branch, name)
