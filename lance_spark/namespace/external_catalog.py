@@ -203,20 +203,13 @@ class ExternalCatalog(Namespace):
         if not path:
             raise InvalidInputError(f"the root of {self.description} cannot be dropped")
         full = self._full(path)
-        tables, spaces = list(self.child_tables(full)), list(self.child_namespaces(full))
-        others = [name for name, is_lance in tables if not is_lance]
-        if not cascade and (tables or spaces):
+        if not cascade and (any(self.child_tables(full)) or any(self.child_namespaces(full))):
             raise NotEmptyError(f"{format_identifier(path)} is not empty; drop its content, or use CASCADE")
-        if others:
-            raise NotEmptyError(
-                f"{format_identifier(path)} holds objects of other formats, such as {min(others)!r}, which are not "
-                "dropped from here"
-            )
-        for name in spaces:
-            self.drop_namespace((*path, name), cascade=True)
-        for name, _ in tables:
-            self.remove_table((*full, name))
-        self.remove_namespace(full)
+        # All is looked at before anything is dropped.
+        for namespace, tables in self._content(full):
+            for name in tables:
+                self.remove_table((*namespace, name))
+            self.remove_namespace(namespace)
 
     def list_tables(self, namespace: Identifier = ()) -> list[str]:
         return sorted(name for name, is_lance in self.child_tables(self._full(namespace)) if is_lance)
@@ -231,7 +224,8 @@ class ExternalCatalog(Namespace):
     def table_location(self, identifier: Identifier) -> TableEntry:
         found = self._lance_table(identifier)
         uri, options = self._checked_location(found, identifier), self._options(found.storage_options)
-        return TableEntry(uri, found.properties, lambda: not has_table(uri, options), storage_options=options)
+        sent = self.sent_options(identifier, options)
+        return TableEntry(uri, found.properties, lambda: not has_table(uri, options), storage_options=sent)
 
     def declare_table(
         self,
@@ -290,6 +284,22 @@ class ExternalCatalog(Namespace):
     def rename_table(self, old: Identifier, new: Identifier) -> None:
         self._lance_table(old)
         self.move_table(self._full(old), self._full(checked(new)))
+
+    def _content(self, full: Identifier) -> list[tuple[Identifier, list[str]]]:
+        """The namespaces from `full` on with their tables, those inside of others first.
+
+        Raises:
+            NotEmptyError: one holds an object that is no Lance table.
+        """
+        tables = list(self.child_tables(full))
+        others = [name for name, is_lance in tables if not is_lance]
+        if others:
+            raise NotEmptyError(
+                f"{format_identifier(full)} holds objects of other formats, such as {min(others)!r}, which are not "
+                "dropped from here"
+            )
+        inside = [item for name in self.child_namespaces(full) for item in self._content((*full, name))]
+        return [*inside, (full, [name for name, _ in tables])]
 
     def _require_alone(self, identifier: Identifier, uri: str, options: Mapping[str, str]) -> None:
         if TableLocation(uri, options).history.latest_location() is None:

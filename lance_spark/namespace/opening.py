@@ -65,10 +65,13 @@ class CatalogPlace:
         if self.impl == DIRECTORY:
             return self.directory()
         if self.impl in KINDS:
-            return _opened(self.impl, _pairs(self.settings), self.parent, _pairs(self.storage_options))
-        from lance_spark.namespace.interface import InterfaceNamespace
+            names = _opened(self.impl, _pairs(self.settings), self.parent, _pairs(self.storage_options))
+        else:
+            from lance_spark.namespace.interface import InterfaceNamespace
 
-        return InterfaceNamespace(self.impl, self.settings, self.parent)
+            names = InterfaceNamespace(self.impl, self.settings, self.parent)
+        names.place = self
+        return names
 
     def directory(self) -> DirectoryNamespace:
         """The names of a directory catalog.

@@ -223,7 +223,8 @@ class ServedNamespace(Namespace):
         uri = found.location
         if not uri:
             raise StorageError(f"{self.description} does not say where {format_identifier(identifier)} is")
-        return TableEntry(uri, found.properties or {}, is_declared, storage_options=found.storage_options or {})
+        options = self.sent_options(identifier, found.storage_options)
+        return TableEntry(uri, found.properties or {}, is_declared, storage_options=options)
 
     def _pages(self, operation: str, path: Identifier, names: str) -> Iterator[str]:
         token: str | None = None

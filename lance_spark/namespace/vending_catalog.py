@@ -106,14 +106,14 @@ class VendingCatalog(ServerCatalog):
             with self._withdrawn_on_failure(full):
                 if has_table(uri, options):
                     raise AlreadyExistsError(f"there is a table at {uri}; CALL system.register_table gives it a name")
-            return TableEntry(uri, given, declared=True, storage_options=options)
+            return TableEntry(uri, given, declared=True, storage_options=self.sent_options(identifier, options))
         uri = first = self.default_location(full)
         for _ in range(_MAX_PLACES):
             options = self._options(self.add_table(full, uri, given))
             with self._withdrawn_on_failure(full):
                 is_free = not self._has_files(uri, options)
             if is_free:
-                return TableEntry(uri, given, declared=True, storage_options=options)
+                return TableEntry(uri, given, declared=True, storage_options=self.sent_options(identifier, options))
             self.remove_table(full)
             # Files of a dropped table are left at the place of its name.
             uri = f"{first}_{token_hex(4)}"
@@ -128,7 +128,7 @@ class VendingCatalog(ServerCatalog):
         with self._withdrawn_on_failure(full):
             if not has_table(uri, options):
                 raise NotFoundError(f"there is no table at {uri}")
-        return TableEntry(uri, given, declared=False, storage_options=options)
+        return TableEntry(uri, given, declared=False, storage_options=self.sent_options(identifier, options))
 
     def check_place(self, identifier: Identifier, asked: str, answered: object) -> None:
         """Withdraws a table that the catalog has put somewhere else than asked: its readers would not find its rows.

@@ -10,6 +10,7 @@ from lance_spark.errors import InvalidInputError
 from lance_spark.storage.base import ObjectStore
 from lance_spark.storage.manifest_table import MANAGED_VERSIONS
 from lance_spark.storage.paths import S3_SCHEMES, WITH_DYNAMODB, Root, UriOrPath, parse_root, split_query, uri_text
+from lance_spark.storage.renewal import RENEWAL
 
 if TYPE_CHECKING:
     from lance_spark.storage.manifest_table import ManifestTable
@@ -66,7 +67,10 @@ def open_store(uri: UriOrPath, storage_options: Options | None = None) -> Object
         from lance_spark.storage.options import check_known
 
         check_known(f"{root.scheme}://", _checked(storage_options), _known_names())
-    return _store_type(root.scheme)(uri.rstrip("/") or "/", root, _checked(storage_options))
+    options = _checked(storage_options)
+    if root.scheme in S3_SCHEMES and storage_options and RENEWAL in storage_options:
+        options = {**options, RENEWAL: storage_options[RENEWAL]}
+    return _store_type(root.scheme)(uri.rstrip("/") or "/", root, options)
 
 
 def _store_type(scheme: str) -> Callable[[str, Root, Options], ObjectStore]:
@@ -160,7 +164,8 @@ def _scheme(uri: str) -> str:
 
 def _checked(options: Options | None) -> Options:
     checked = {} if options is None else dict(options)
-    checked.pop(MANAGED_VERSIONS, None)
+    for name in (MANAGED_VERSIONS, RENEWAL):
+        checked.pop(name, None)
     for key, value in checked.items():
         if not isinstance(key, str) or not isinstance(value, str):
             raise InvalidInputError(f"storage option {key!r}: names and values are strings")

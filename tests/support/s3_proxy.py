@@ -52,6 +52,7 @@ class Seen:
     method: str
     target: str
     conditional: bool
+    headers: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass
@@ -103,7 +104,9 @@ def _handler(proxy: S3Proxy, upstream: str) -> type[BaseHTTPRequestHandler]:
 
         def forward(self) -> None:
             body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-            trouble = proxy.next_trouble(Seen(self.command, self.path, "If-None-Match" in self.headers))
+            trouble = proxy.next_trouble(
+                Seen(self.command, self.path, "If-None-Match" in self.headers, dict(self.headers))
+            )
             if trouble is None or trouble.forwarded:
                 answer = self.ask(body)
             if trouble is None or trouble.answered:

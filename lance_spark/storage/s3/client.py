@@ -20,7 +20,9 @@ from lance_spark.storage.base import PutResult
 from lance_spark.storage.conditional_put import create_if_absent
 from lance_spark.storage.patience import DEFAULT_SECONDS, RETRY_SECONDS, Failure, Patience
 from lance_spark.storage.per_process import PerProcess
+from lance_spark.storage.renewal import RENEWAL
 from lance_spark.storage.s3.options import with_environment
+from lance_spark.storage.s3.renewed import RenewedCredentials
 
 _SHORT_REQUESTS = frozenset({"list_objects_v2", "head_object", "delete_object"})
 
@@ -29,9 +31,18 @@ _TRY_AGAIN = frozenset(
 )
 
 
-def shared_client(arguments: Mapping[str, Any]) -> S3Client:
-    """The shared client for these arguments: creating one takes longer than most requests."""
-    return _shared(json.dumps(arguments, sort_keys=True))
+def shared_client(arguments: Mapping[str, Any], options: Mapping[str, str]) -> S3Client:
+    """The shared client for these arguments: creating one takes longer than most requests.
+
+    Args:
+        options: storage options, among them credentials that are renewed.
+    """
+    text, renewal = json.dumps(arguments, sort_keys=True), options.get(RENEWAL)
+    if renewal is None:
+        return _shared(text)
+    client = _renewing(text, renewal)
+    client.credentials.offer(options)
+    return client
 
 
 @lru_cache(maxsize=64)
@@ -39,19 +50,32 @@ def _shared(arguments: str) -> S3Client:
     return S3Client(json.loads(arguments))
 
 
+@lru_cache(maxsize=64)
+def _renewing(arguments: str, renewal: str) -> S3Client:
+    return S3Client(json.loads(arguments), RenewedCredentials(renewal))
+
+
 class S3Client:
     """The clients of this process for one set of arguments.
 
     Args:
         arguments: of `s3fs.S3FileSystem`, see `options`.
+        credentials: those of a catalog; None: of the arguments, or of the environment.
     """
 
-    def __init__(self, arguments: Mapping[str, Any]) -> None:
+    def __init__(self, arguments: Mapping[str, Any], credentials: RenewedCredentials | None = None) -> None:
+        self._credentials = credentials
         self.arguments = dict(arguments)
         seconds = self.arguments.pop(RETRY_SECONDS, DEFAULT_SECONDS)
         self.patience = Patience(_service_name(self.arguments), seconds)
         self._reading = PerProcess(self._make_reading)
         self._committing = PerProcess(self._make_committing)
+
+    @property
+    def credentials(self) -> RenewedCredentials:
+        """The credentials of a catalog, which this client has."""
+        assert self._credentials is not None, "the client has credentials of its own"
+        return self._credentials
 
     @property
     def filesystem(self) -> Any:
@@ -92,6 +116,8 @@ class S3Client:
         arguments = with_environment(self.arguments)
         # `patience` does the retries, with a timeout per statement.
         arguments["config_kwargs"] = {"retries": {"total_max_attempts": 1}, **arguments.get("config_kwargs", {})}
+        if self._credentials is not None:
+            arguments["session"] = self._credentials.aiobotocore_session()
         filesystem = _s3fs()(**arguments, max_concurrency=1, use_listings_cache=False)
         filesystem.retries = 1
         return filesystem
@@ -100,7 +126,7 @@ class S3Client:
         """(botocore client without retries, parameters of every PutObject)."""
         arguments = with_environment(self.arguments)
         endpoint = arguments.get("client_kwargs", {}).get("endpoint_url") or arguments.get("endpoint_url")
-        client = plain_client("s3", self.arguments, endpoint)
+        client = plain_client("s3", self.arguments, endpoint, self._credentials)
         members = client.meta.service_model.operation_model("PutObject").input_shape.members
         if "IfNoneMatch" not in members:
             raise StorageError("the installed botocore cannot send If-None-Match; commits need 1.35.20 or later")
@@ -108,13 +134,16 @@ class S3Client:
         return client, fixed | ({"RequestPayer": "requester"} if arguments.get("requester_pays") else {})
 
 
-def plain_client(service: str, arguments: Mapping[str, Any], endpoint: str | None) -> Any:
+def plain_client(
+    service: str, arguments: Mapping[str, Any], endpoint: str | None, credentials: RenewedCredentials | None = None
+) -> Any:
     """A botocore client without retries.
 
     Args:
         service: "s3", or another service that takes the same credentials.
         arguments: of `s3fs.S3FileSystem`; those specific to S3 have no effect on other services.
         endpoint: URL of the service, None for its default.
+        credentials: those of a catalog, if the arguments have none.
     """
     from botocore import UNSIGNED
     from botocore.config import Config
@@ -133,7 +162,10 @@ def plain_client(service: str, arguments: Mapping[str, Any], endpoint: str | Non
     if endpoint is not None:
         more["endpoint_url"] = endpoint
     chosen |= more
-    return Session(profile=environment.get("profile")).create_client(service, config=Config(**config), **chosen)
+    session = Session(profile=environment.get("profile"))
+    if credentials is not None:
+        credentials.give_to(session)
+    return session.create_client(service, config=Config(**config), **chosen)
 
 
 def client_errors() -> tuple[type[BaseException], ...]:

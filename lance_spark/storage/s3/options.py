@@ -13,6 +13,7 @@ from typing import Any
 from lance_spark.errors import InvalidInputError
 from lance_spark.storage.options import ClientArgument, boolean, json_object, seconds, translate
 from lance_spark.storage.patience import RETRY_SECONDS
+from lance_spark.storage.renewal import RENEWAL
 
 _REGION = ClientArgument(("client_kwargs", "region_name"))
 _PROXY = ClientArgument(("config_kwargs", "proxies", "https"))
@@ -107,7 +108,10 @@ def s3fs_arguments(options: Mapping[str, str]) -> dict[str, Any]:
     Raises:
         InvalidInputError: see `options.translate`; also for plain HTTP where ``allow_http`` is false.
     """
-    arguments = translate("S3", options, _TARGETS, _IGNORED)
+    arguments = translate("S3", options, _TARGETS, _IGNORED | {RENEWAL})
+    if RENEWAL in options:
+        for name in ("key", "secret", "token"):
+            arguments.pop(name, None)  # They are renewed.
     allow_http = arguments.pop("allow_http", True)
     endpoint = arguments.get("endpoint_url")
     if endpoint is not None and not endpoint.startswith(("http://", "https://")):

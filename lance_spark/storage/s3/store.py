@@ -48,7 +48,7 @@ class S3Store(RemoteStore):
 
     def __init__(self, uri: str, root: Root, options: Mapping[str, str]) -> None:
         super().__init__(uri, root, options)
-        self._client = shared_client(s3fs_arguments(options))
+        self._client = shared_client(s3fs_arguments(options), options)
         require_client("s3", "s3fs", "s3")
         self._bucket, _, start = root.location.partition("/")
         self._prefix = f"{start}/" if start else ""
