@@ -60,13 +60,14 @@ def connect(root_or_uri: UriOrPath | None = None, *, impl: str = DIRECTORY, **pr
     storage = {name[len(_STORAGE) :]: value for name, value in properties.items() if name.lower().startswith(_STORAGE)}
     given = {name: value for name, value in properties.items() if not name.lower().startswith(_STORAGE)}
     parent, delimiter = given.pop("parent", None), given.pop("parent_delimiter", ".")
+    single_level = _boolean("single_level_ns", given.pop("single_level_ns", "false"))
     if kind == DIRECTORY:
         if root_or_uri is None or given or parent is not None:
             wrong = next(iter(given), "parent")
             raise InvalidInputError(
                 "a directory catalog needs its folder" if root_or_uri is None else f"a folder has no setting {wrong}"
             )
-        return Catalog(CatalogPlace(kind, uri_text(root_or_uri), storage_options=storage))
+        return Catalog(CatalogPlace(kind, uri_text(root_or_uri), storage_options=storage, single_level=single_level))
     if root_or_uri is not None:
         if kind not in ADDRESSES:
             raise InvalidInputError(f"{kind} has no setting for an address that is known here; name the setting")
@@ -74,7 +75,7 @@ def connect(root_or_uri: UriOrPath | None = None, *, impl: str = DIRECTORY, **pr
     if "." in kind:
         given |= {name: value for name, value in properties.items() if name.lower().startswith(_STORAGE)}
     levels = tuple(parent.split(delimiter)) if parent else ()
-    return Catalog(CatalogPlace(kind, None, given, levels, storage))
+    return Catalog(CatalogPlace(kind, None, given, levels, storage, single_level=single_level))
 
 
 class Catalog:
@@ -294,6 +295,13 @@ class Catalog:
         except NotFoundError:
             return None
         return TableLocation(entry.uri, merged(self._place.storage_options, entry.storage_options))
+
+
+def _boolean(name: str, text: str) -> bool:
+    known = {"true": True, "false": False}
+    if text.strip().lower() not in known:
+        raise InvalidInputError(f"setting {name} of a catalog is {text!r}; it is true or false")
+    return known[text.strip().lower()]
 
 
 def _path(name: Name) -> Identifier:

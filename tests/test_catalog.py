@@ -223,6 +223,24 @@ def test_levels_above_a_catalog(tmp_path: Path) -> None:
     assert whole.open_table("`a.b`.c.t").count_rows() == 3
 
 
+def test_one_namespace_for_the_tables_of_the_root(tmp_path: Path) -> None:
+    lance.write_dataset(ROWS, str(tmp_path / "t.lance"))
+    flat = lance_spark.connect(tmp_path, single_level_ns="true")
+    assert (flat.list_namespaces(), flat.list_tables("default"), flat.list_tables()) == (["default"], ["default.t"], [])
+    flat.create_table("default.u", ROWS, partition_by=["city"])
+    assert names_of_the_reference(tmp_path) == ["t", "u"]
+    assert flat.open_table("default.u").count_rows("city = 'Oslo'") == 2
+    flat.drop_table("default.u", purge=True)
+    for name in ("t", "other.t", "default.x.t"):
+        assert not flat.table_exists(name)
+        with pytest.raises(NotFoundError):
+            flat.create_table(name, ROWS)
+    with pytest.raises(UnsupportedFeatureError, match="has one namespace, default"):
+        flat.create_namespace("x")
+    with pytest.raises(InvalidInputError, match="it is true or false"):
+        lance_spark.connect(tmp_path, single_level_ns="yes")
+
+
 def test_what_a_server_cannot_do_is_said(tmp_path: Path) -> None:
     with RestAdapter("dir", {"root": str(tmp_path)}, host="127.0.0.1", port=0) as server:
         catalog = lance_spark.connect(f"http://127.0.0.1:{server.port}", impl="rest")

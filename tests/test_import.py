@@ -43,7 +43,6 @@ LATER = {
     "lance_spark.expr.sql.grammar",
     "lance_spark.kernels.compiler",
     "lance_spark.namespace.interface",
-    "lance_spark.namespace.renewal",
     "lance_spark.partitioned.write",
     "lance_spark.storage.served_versions",
     "lance_spark.table.dataset_fragment",
@@ -51,7 +50,7 @@ LATER = {
     "lance_spark.table.reading.arrow_dataset",
 }
 """Modules that a planner does not import before its first statement: the grammar, which only filters in text need,
-the compiler of kernels that are not on disk, catalogs by a class, versions and credentials of a server, and what only Python
+the compiler of kernels that are not on disk, catalogs by a class, versions that a server keeps, and what only Python
 reads and writes by.
 """
 

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping
 
 from lance_spark.errors import NotFoundError, UnsupportedFeatureError
 from lance_spark.namespace.directory_places import TableEntry
 from lance_spark.namespace.object_id import Identifier, is_findable, spelling
 from lance_spark.storage.paths import UriOrPath
-
-if TYPE_CHECKING:
-    from lance_spark.namespace.opening import CatalogPlace
 
 
 class Namespace(ABC):
@@ -26,22 +22,18 @@ class Namespace(ABC):
 
     Attributes:
         description: of the catalog, for messages.
-        place: how it was opened, by which credentials that it sends are renewed.
+        renewable: adds to storage options that it sends for a table what renews them, if they end.
     """
 
     description: str
-    place: CatalogPlace | None = None
+    renewable: Callable[[Identifier, Mapping[str, str]], dict[str, str]] | None = None
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.description!r})"
 
     def sent_options(self, identifier: Identifier, options: Mapping[str, str] | None) -> dict[str, str]:
         """The storage options that the catalog sends for a table, with what renews those that end."""
-        if not options or self.place is None:
-            return dict(options or {})
-        from lance_spark.namespace.renewal import renewable
-
-        return renewable(self.place, identifier, options)
+        return dict(options or {}) if self.renewable is None else self.renewable(identifier, options or {})
 
     def spelling(self, identifier: Identifier, *, is_table: bool) -> Identifier | None:
         """The name as the catalog's listings spell it; None if it has no listings or no such name, so that only an

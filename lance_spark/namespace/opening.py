@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import lru_cache
 from importlib import import_module
 
@@ -11,6 +12,8 @@ from lance_spark.errors import InvalidInputError
 from lance_spark.namespace.base import Namespace
 from lance_spark.namespace.directory import DirectoryNamespace
 from lance_spark.namespace.object_id import Identifier
+from lance_spark.namespace.single_level import SingleLevelNamespace
+from lance_spark.storage.renewal import EXPIRES, RENEWAL
 
 DIRECTORY = "dir"
 KINDS: Mapping[str, str] = {
@@ -46,6 +49,7 @@ class CatalogPlace:
         parent: the levels above the catalog's root, which stand before each name.
         storage_options: credentials and endpoint of the store.
         distinct_when_folded: whether new names must differ from others in more than case, where we keep the names.
+        single_level: whether the tables of the root are shown in a namespace `default`, beside which there is none.
     """
 
     impl: str = DIRECTORY
@@ -54,6 +58,7 @@ class CatalogPlace:
     parent: Identifier = ()
     storage_options: Mapping[str, str] = field(default_factory=dict)
     distinct_when_folded: bool = False
+    single_level: bool = False
 
     def open(self) -> Namespace:
         """The names of the catalog.
@@ -62,16 +67,28 @@ class CatalogPlace:
             InvalidInputError: a directory catalog has no root, or the settings are not those of this kind.
             StorageError: a package that the kind needs is not installed.
         """
+        names = self._whole()
+        names.renewable = self.renewable
+        return SingleLevelNamespace(names) if self.single_level else names
+
+    def renewable(self, identifier: Identifier, options: Mapping[str, str]) -> dict[str, str]:
+        """Storage options that this catalog has sent for a table, with what renews them if they end.
+
+        Args:
+            identifier: the name of the table in the whole catalog.
+        """
+        if EXPIRES not in options:
+            return dict(options)
+        return {**options, RENEWAL: json.dumps({"place": asdict(self), "identifier": identifier})}
+
+    def _whole(self) -> Namespace:
         if self.impl == DIRECTORY:
             return self.directory()
         if self.impl in KINDS:
-            names = _opened(self.impl, _pairs(self.settings), self.parent, _pairs(self.storage_options))
-        else:
-            from lance_spark.namespace.interface import InterfaceNamespace
+            return _opened(self.impl, _pairs(self.settings), self.parent, _pairs(self.storage_options))
+        from lance_spark.namespace.interface import InterfaceNamespace
 
-            names = InterfaceNamespace(self.impl, self.settings, self.parent)
-        names.place = self
-        return names
+        return InterfaceNamespace(self.impl, self.settings, self.parent)
 
     def directory(self) -> DirectoryNamespace:
         """The names of a directory catalog.

@@ -21,6 +21,7 @@ CATALOG = by_folded_name(
         "impl": Option("impl", check_kind),
         "parent": Option("parent", text_value),
         "parent_delimiter": Option("parent_delimiter", text_value),
+        "single_level_ns": Option("single_level_ns", boolean_value),
         "enable_stable_row_ids": Option("enable_stable_row_ids", boolean_value),
         _RETENTION: Option(_RETENTION, parse_retention),
     }
@@ -38,6 +39,7 @@ class CatalogOptions:
         root: the folder.
         properties: the settings of another kind of catalog, or what the class of one is made with.
         parent, parent_delimiter: the levels above the catalog's root in the namespace, and what is between them.
+        single_level_ns: whether the tables of the root are shown in a namespace `default`, beside which there is none.
         enable_stable_row_ids: whether new tables in the catalog get stable row ids by default.
         dropped_table_retention: how long files of dropped tables are kept; None: until somebody purges them.
     """
@@ -47,6 +49,7 @@ class CatalogOptions:
     properties: Mapping[str, str] = field(default_factory=dict)
     parent: str | None = None
     parent_delimiter: str = "."
+    single_level_ns: bool = False
     enable_stable_row_ids: bool = False
     dropped_table_retention: timedelta | None = DEFAULT_RETENTION
     storage_options: Mapping[str, str] = field(default_factory=dict)
@@ -82,7 +85,13 @@ class CatalogOptions:
         """
         parent = tuple(self.parent.split(self.parent_delimiter)) if self.parent else ()
         return CatalogPlace(
-            self.impl, self.root, self.properties, parent, self.storage_options, distinct_when_folded=not case_sensitive
+            self.impl,
+            self.root,
+            self.properties,
+            parent,
+            self.storage_options,
+            distinct_when_folded=not case_sensitive,
+            single_level=self.single_level_ns,
         )
 
 

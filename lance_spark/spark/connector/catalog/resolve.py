@@ -147,7 +147,9 @@ def open_namespace(catalog: CatalogSettings) -> Namespace:
         InvalidInputError: its settings have neither a folder nor a server, or its class cannot be used.
     """
     options = CatalogOptions.parse(catalog.settings)
-    return directory(catalog) if options.impl == DIRECTORY else options.place().open()
+    if options.impl == DIRECTORY and options.root is None:
+        raise _no_root(catalog)
+    return options.place(case_sensitive=catalog.case_sensitive).open()
 
 
 def directory(catalog: CatalogSettings) -> DirectoryNamespace:
@@ -158,22 +160,27 @@ def directory(catalog: CatalogSettings) -> DirectoryNamespace:
         UnsupportedFeatureError: somebody else keeps the names.
     """
     options = CatalogOptions.parse(catalog.settings)
-    if options.impl != DIRECTORY:
+    if options.impl != DIRECTORY or options.single_level_ns:
+        setting = f"impl = {options.impl}" if options.impl != DIRECTORY else "single_level_ns = true"
         raise UnsupportedFeatureError(
-            f"catalog {catalog.name} has impl = {options.impl}, and only a catalog in a folder can do this",
-            feature=f"a verb of directory catalogs with impl = {options.impl}",
+            f"catalog {catalog.name} has {setting}, and only a catalog in a folder without it can do this",
+            feature=f"a verb of directory catalogs with {setting}",
         )
     if options.root is None:
-        raise InvalidInputError(
-            f"catalog {catalog.name} has no root; set spark.sql.catalog.{catalog.name}.root, or name tables by path"
-        )
+        raise _no_root(catalog)
     return options.place(case_sensitive=catalog.case_sensitive).directory()
+
+
+def _no_root(catalog: CatalogSettings) -> InvalidInputError:
+    return InvalidInputError(
+        f"catalog {catalog.name} has no root; set spark.sql.catalog.{catalog.name}.root, or name tables by path"
+    )
 
 
 def remove_expired_tables(catalog: CatalogSettings) -> None:
     """Removes the files of tables that were dropped so long ago that the catalog keeps them no longer."""
     options = CatalogOptions.parse(catalog.settings)
-    if options.impl == DIRECTORY:
+    if options.impl == DIRECTORY and not options.single_level_ns:
         remove_expired(directory(catalog).dropped, options.dropped_table_retention)
 
 

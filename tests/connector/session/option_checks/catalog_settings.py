@@ -73,6 +73,26 @@ def _parent(tables: Tables, name: str) -> None:
         tables.spark.sql(f"SHOW TABLES IN {wrong}").collect()
 
 
+@proves("catalog", "single_level_ns")
+def _single_level(tables: Tables, name: str) -> None:
+    whole, flat = catalog(tables, "all", root=tables.path), catalog(tables, "flat", root=tables.path, **{name: "true"})
+    spark = tables.spark
+    spark.sql(f"CREATE TABLE {whole}.t AS {ONE}")
+    assert [row.namespace for row in spark.sql(f"SHOW NAMESPACES IN {flat}").collect()] == ["default"]
+    assert spark.table(f"{flat}.default.t").count() == 1
+    spark.sql(f"CREATE TABLE {flat}.default.u {tables.by} AS {ONE}")
+    assert spark.table(f"{whole}.u").count() == 1
+    assert sorted(row.tableName for row in spark.sql(f"SHOW TABLES IN {flat}.default").collect()) == ["t", "u"]
+    spark.sql(f"ALTER TABLE {flat}.default.u RENAME TO default.v")
+    spark.sql(f"DROP TABLE {flat}.default.t")
+    assert [row.tableName for row in spark.sql(f"SHOW TABLES IN {whole}").collect()] == ["v"]
+    for statement in (f"CREATE NAMESPACE {flat}.x", f"DROP NAMESPACE {flat}.default CASCADE"):
+        with pytest.raises(AnalysisException, match="has one namespace, default"):
+            spark.sql(statement)
+    with pytest.raises(AnalysisException, match=r"NOT_FOUND|no namespace"):
+        spark.sql(f"CREATE TABLE {flat}.other.t AS {ONE}")
+
+
 @proves("catalog", "enable_stable_row_ids")
 def _stable_row_ids_of_a_catalog(tables: Tables, name: str) -> None:
     made = catalog(tables, "stable", root=tables.path, enable_stable_row_ids="true")
