@@ -223,6 +223,18 @@ def test_levels_above_a_catalog(tmp_path: Path) -> None:
     assert whole.open_table("`a.b`.c.t").count_rows() == 3
 
 
+def test_a_namespace_goes_with_its_content(catalog: Catalog) -> None:
+    for name in ("a", "a.b"):
+        catalog.create_namespace(name)
+        catalog.create_table(f"{name}.t", ROWS)
+    with pytest.raises(NotEmptyError):
+        catalog.drop_namespace("a")
+    catalog.drop_namespace("a", cascade=True)
+    assert catalog.list_namespaces() == []
+    with pytest.raises(NotFoundError):
+        catalog.open_table("a.b.t")
+
+
 def test_one_namespace_for_the_tables_of_the_root(tmp_path: Path) -> None:
     lance.write_dataset(ROWS, str(tmp_path / "t.lance"))
     flat = lance_spark.connect(tmp_path, single_level_ns="true")

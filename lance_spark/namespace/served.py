@@ -106,11 +106,22 @@ class ServedNamespace(Namespace):
     ) -> None:
         """Removes a namespace; with `cascade` the catalog decides about the files of its tables.
 
+        Where it has no cascade, its tables are taken out of it one by one, and their files stay.
+
         Raises:
             NotFoundError: there is no such namespace.
-            NotEmptyError: it is not empty, and `cascade` is False or the catalog does not support it.
+            NotEmptyError: it is not empty, and `cascade` is False.
         """
-        self._ask("drop_namespace", path, behavior="Cascade" if cascade else "Restrict")
+        try:
+            self._ask("drop_namespace", path, behavior="Cascade" if cascade else "Restrict")
+        except (NotEmptyError, UnsupportedFeatureError):
+            if not cascade:
+                raise
+            for name in self.list_namespaces(path):
+                self.drop_namespace((*path, name), cascade=True)
+            for name in self.list_tables(path):
+                self.drop_table((*path, name), purge=False)
+            self._ask("drop_namespace", path, behavior="Restrict")
 
     def list_tables(self, namespace: Identifier = ()) -> list[str]:
         """Names of the tables directly in a namespace, sorted, including declared ones.

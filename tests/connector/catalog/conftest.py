@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from lance.namespace import RestAdapter
 from pyspark.sql import SparkSession
 
 import lance_spark
@@ -20,8 +22,24 @@ def tables(tmp_path: Path) -> Path:
 @pytest.fixture
 def mixed(spark: SparkSession, tables: Path) -> Iterator[SparkSession]:
     """A session in the database `mixed` of its session catalog, which has the Lance tables of `tables`."""
+    with installed(spark, root=tables) as session:
+        yield session
+
+
+@pytest.fixture
+def served(spark: SparkSession, tables: Path) -> Iterator[SparkSession]:
+    """A session as `mixed`, whose Lance tables have their names on a REST server."""
+    with (
+        RestAdapter("dir", {"root": str(tables)}, host="127.0.0.1", port=0) as server,
+        installed(spark, impl="rest", uri=f"http://127.0.0.1:{server.port}") as session,
+    ):
+        yield session
+
+
+@contextmanager
+def installed(spark: SparkSession, **settings: str | Path) -> Iterator[SparkSession]:
     session = spark.newSession()
-    lance_spark.install(session, "spark_catalog", root=tables)
+    lance_spark.install(session, "spark_catalog", **settings)
     sessions = session._jvm.org.apache.spark.sql.classic.SparkSession
     sessions.setActiveSession(session._jsparkSession)  # Writers take the class from the settings of the active session.
     session.sql("CREATE DATABASE spark_catalog.mixed")

@@ -39,6 +39,26 @@ def test_tables_of_both_kinds_side_by_side(both: SparkSession, tables: Path) -> 
         both.table("made")
 
 
+@pytest.mark.slow
+def test_lance_tables_of_a_server_beside_those_of_spark(served: SparkSession, tables: Path) -> None:
+    served.sql("CREATE TABLE t USING lance AS SELECT id, id * 10 AS x FROM range(3)")
+    served.sql("CREATE TABLE q USING lance PARTITIONED BY (k) AS SELECT id, id % 2 AS k FROM range(4)")
+    served.sql("CREATE TABLE p USING parquet AS SELECT id, 'p' AS s FROM range(1, 4)")
+    served.sql("CREATE VIEW v AS SELECT t.id, x, s FROM t JOIN p USING (id)")
+    served.sql("UPDATE t SET x = 0 WHERE id = 2")
+    assert rows(served, "SELECT * FROM v") == [(1, 10, "p"), (2, 0, "p")]
+    assert rows(served, "SELECT id FROM q WHERE k = 1") == [(1,), (3,)]
+    assert names(served) == ["p", "q", "t", "v"]
+    assert DirectoryNamespace(tables).list_tables(("mixed",)) == ["q", "t"]
+    for statement in ("CREATE TABLE t (id INT) USING parquet", "CREATE TABLE p USING lance AS SELECT 1 AS id"):
+        with pytest.raises(AnalysisException, match=TAKEN):
+            served.sql(statement)
+    with pytest.raises(AnalysisException, match="SCHEMA_NOT_EMPTY"):
+        served.sql("DROP DATABASE mixed")
+    served.sql("DROP TABLE t")
+    assert names(served) == ["p", "q", "v"]
+
+
 def test_name_of_a_lance_table_is_not_for_others(both: SparkSession) -> None:
     for statement in (
         "CREATE TABLE t (id INT) USING parquet",

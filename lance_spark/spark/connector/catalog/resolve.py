@@ -163,7 +163,7 @@ def directory(catalog: CatalogSettings) -> DirectoryNamespace:
     if options.impl != DIRECTORY or options.single_level_ns:
         setting = f"impl = {options.impl}" if options.impl != DIRECTORY else "single_level_ns = true"
         raise UnsupportedFeatureError(
-            f"catalog {catalog.name} has {setting}, and only a catalog in a folder without it can do this",
+            f"this needs a catalog in a folder, with its namespaces; catalog {catalog.name} has {setting}",
             feature=f"a verb of directory catalogs with {setting}",
         )
     if options.root is None:
