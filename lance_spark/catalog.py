@@ -10,13 +10,11 @@ import pyarrow as pa
 
 from lance_spark.errors import AlreadyExistsError, CommitStateUnknownError, InvalidInputError, LanceError, NotFoundError
 from lance_spark.namespace.base import Namespace
-from lance_spark.namespace.directory import DirectoryNamespace
-from lance_spark.namespace.locations import location_uri, requested_location
 from lance_spark.namespace.object_id import Identifier
 from lance_spark.namespace.opening import ADDRESSES, DIRECTORY, CatalogPlace, check_kind
 from lance_spark.namespace.vended_credentials import merged
 from lance_spark.partitioned.access import find_table, open_table, write_table
-from lance_spark.partitioned.new_name import NewName
+from lance_spark.partitioned.new_name import NewName, register
 from lance_spark.schema.projection import dotted, parse_path
 from lance_spark.storage.paths import UriOrPath, uri_text
 from lance_spark.table.location import TableLocation
@@ -245,19 +243,14 @@ class Catalog:
         """Gives a table that is there a name.
 
         Args:
-            location: where it is: a URI, a path, or in a directory catalog a path relative to the root.
+            location: where it is: a URI, a path, or in a directory catalog a path relative to the root. Some REST
+                servers take such a path only.
 
         Raises:
             AlreadyExistsError: an object with this name exists.
             NotFoundError: the namespace does not exist, or there is no table at the location.
         """
-        identifier, names = _identifier(name), self._names
-        uri = uri_text(location)
-        if isinstance(names, DirectoryNamespace):
-            uri = location_uri(names.root, requested_location(names.root, location))
-        found = open_table(uri, storage_options=self._place.storage_options)
-        names.register_table(identifier, location)
-        return found
+        return register(self._names, _identifier(name), location, self._place.storage_options)[0]
 
     def deregister_table(self, name: Name) -> None:
         """Removes a table from the catalog, and keeps its files until somebody deletes them.

@@ -2,25 +2,53 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
+from types import SimpleNamespace
 from typing import Any
+from urllib.parse import quote
 
 from lance_spark.errors import InvalidInputError, LanceError, NotFoundError, StorageError, UnsupportedFeatureError
 from lance_spark.namespace.object_id import DELIMITER, Identifier, format_identifier, object_id
-from lance_spark.namespace.served import ERRORS, UNSUPPORTED, ServedNamespace, request_models
+from lance_spark.namespace.served import ERRORS, UNSUPPORTED, ServedNamespace
 from lance_spark.namespace.settings import read_settings
+from lance_spark.storage.http_parts import HttpLimits
+from lance_spark.storage.json_server import JsonServer
 from lance_spark.storage.served_versions import ServedTable
+from lance_spark.storage.server_errors import RefusedError
 
-_NOT_FOUND = 404
-_TIMEOUT_SECONDS = (10.0, 120.0)
-_MAX_SHOWN = 500
-_NOT_SUPPORTED = "Not supported"
-"""What the reference's server says of operations that it lacks, with the code of an internal error."""
 SETTINGS = {"uri": "uri"}
-_LISTINGS = ("list_namespaces", "list_tables")
-"""Operations whose fields are parameters of the address, not a body."""
+_NOT_FOUND = 404
+_LISTINGS = {"list_namespaces": "list", "list_tables": "table/list"}
+_READING = ("list", "describe", "exists")
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str)
+
+
+def _is_flag(value: Any) -> bool:
+    return isinstance(value, bool)
+
+
+def _is_names(value: Any) -> bool:
+    return isinstance(value, list) and all(map(_is_text, value))
+
+
+def _is_texts(value: Any) -> bool:
+    return isinstance(value, dict) and all(map(_is_text, value.values()))
+
+
+_FIELDS: Mapping[str, Callable[[Any], bool]] = {
+    "location": _is_text,
+    "page_token": _is_text,
+    "managed_versioning": _is_flag,
+    "is_only_declared": _is_flag,
+    "namespaces": _is_names,
+    "tables": _is_names,
+    "properties": _is_texts,
+    "storage_options": _is_texts,
+}
+"""The fields of replies that are read, and what they have to be."""
 
 
 class RestNamespace(ServedNamespace):
@@ -30,23 +58,25 @@ class RestNamespace(ServedNamespace):
         uri: the server's address, ``https://host/path``.
         headers: sent with every request, such as ``Authorization``.
         parent: the levels above the root of this catalog.
+        limits: of requests.
 
     Raises:
         StorageError: the client is not installed.
+        InvalidInputError: the address, or a header, is invalid.
     """
 
-    def __init__(self, uri: str, headers: Mapping[str, str] | None = None, parent: Identifier = ()) -> None:
-        client = request_models()
+    def __init__(
+        self,
+        uri: str,
+        headers: Mapping[str, str] | None = None,
+        parent: Identifier = (),
+        limits: HttpLimits | None = None,
+    ) -> None:
         if not uri.lower().startswith(("http://", "https://")):
             raise InvalidInputError(f"{uri!r} is no address of a REST namespace; http:// or https://")
         super().__init__(uri.rstrip("/"), parent)
-        self._client = client
         self._headers = dict(headers or {})
-        connection = client.ApiClient(client.Configuration(host=self.description))
-        for name, value in (headers or {}).items():
-            connection.set_default_header(name, value)
-        self._namespaces = client.NamespaceApi(connection)
-        self._tables = client.TableApi(connection)
+        self._server = JsonServer(uri, description=self.description, headers=headers, limits=limits)
 
     @classmethod
     def of_settings(
@@ -60,54 +90,45 @@ class RestNamespace(ServedNamespace):
         return ServedTable(self.description, self._headers, full_name, uri)
 
     def ask(self, operation: str, path: Identifier, fields: Mapping[str, Any]) -> Any:
-        api = self._namespaces if "namespace" in operation else self._tables
-        arguments: dict[str, Any] = dict(fields)
-        if operation not in (*_LISTINGS, "drop_table"):
-            words = operation.split("_")
-            model = getattr(self._client, f"{''.join(word.title() for word in words)}Request")
-            arguments = {f"{operation}_request": model(**fields)}
-            if "check_declared" in fields:
-                arguments["check_declared"] = fields["check_declared"]
-        with self._translated(path):
-            name = object_id(path) if path else DELIMITER
-            return getattr(api, operation)(name, delimiter=DELIMITER, _request_timeout=_TIMEOUT_SECONDS, **arguments)
-
-    @contextmanager
-    def _translated(self, path: Identifier) -> Iterator[None]:
-        """Translates the client's errors to ours."""
-        from urllib3.exceptions import HTTPError
-
+        verb, _, kind = operation.partition("_")
+        if kind == "exists":
+            verb, kind = kind, verb
+        given = {name: value for name, value in fields.items() if value is not None}
+        query, body = {"delimiter": DELIMITER}, None
+        if operation in _LISTINGS:
+            kind, verb, method = "namespace", _LISTINGS[operation], "GET"
+            query |= given
+        else:
+            method, body = "POST", {"id": list(path), **given}
+            if "check_declared" in given:
+                query["check_declared"] = "true" if given["check_declared"] else "false"
+        name = quote(object_id(path) if path else DELIMITER, safe="")
+        about = format_identifier(path)
         try:
-            yield
-        except self._client.ApiException as error:
-            raise self._error(error, path) from error
-        except HTTPError as error:
-            raise StorageError(f"{self.description} does not answer: {error}") from error
-        except ValueError as error:
-            # What the client says of an answer that is not what the protocol has.
-            raise StorageError(
-                f"the answer of {self.description} about {format_identifier(path)} is invalid: {error}"
-            ) from error
+            reply = self._server.send(
+                method,
+                f"/v1/{kind}/{name}/{verb}",
+                about,
+                query=query,
+                body=body,
+                may_repeat=verb.endswith(_READING),
+            )
+        except RefusedError as error:
+            raise self._translated(error) from error
+        return self._read(reply, about)
 
-    def _error(self, error: Any, path: Identifier) -> LanceError:
-        code, text = _described(error.body)
-        reason = f"{text or error.reason or 'nothing'} (status {error.status})"
-        message = f"{self.description} says of {format_identifier(path)}: {reason}"
-        is_refused = code == UNSUPPORTED or text.startswith(_NOT_SUPPORTED)
+    def _read(self, reply: Mapping[str, Any], about: str) -> SimpleNamespace:
+        found = {name: reply.get(name) for name in _FIELDS}
+        for name, fits in _FIELDS.items():
+            if found[name] is not None and not fits(found[name]):
+                raise StorageError(f"the answer of {self.description} about {about} is invalid: its {name} is none")
+        return SimpleNamespace(**found)
+
+    def _translated(self, error: RefusedError) -> LanceError:
+        message = str(error)
+        is_refused = error.code == UNSUPPORTED or error.is_unsupported
         if is_refused and error.status != _NOT_FOUND:
             return UnsupportedFeatureError(message, feature="REST namespace")
-        kind = NotFoundError if code is None and error.status == _NOT_FOUND else ERRORS.get(code or -1, StorageError)
-        return kind(message)
-
-
-def _described(body: str | bytes | None) -> tuple[int | None, str]:
-    """Code and text of an error, if the server sends them."""
-    text = body.decode(errors="replace") if isinstance(body, bytes) else body or ""
-    try:
-        told = json.loads(text)
-    except ValueError:
-        return None, text[:_MAX_SHOWN]
-    if not isinstance(told, dict):
-        return None, text[:_MAX_SHOWN]
-    code = told.get("code")
-    return code if isinstance(code, int) else None, str(told.get("detail") or told.get("error") or "")[:_MAX_SHOWN]
+        if error.code is None and error.status == _NOT_FOUND:
+            return NotFoundError(message)
+        return ERRORS.get(-1 if error.code is None else error.code, StorageError)(message)

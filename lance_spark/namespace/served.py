@@ -26,6 +26,7 @@ from lance_spark.namespace.directory_places import TableEntry
 from lance_spark.namespace.object_id import Identifier, checked, format_identifier, is_findable
 from lance_spark.storage.paths import UriOrPath, absolute_uri, uri_text
 from lance_spark.storage.served_versions import ServedTable
+from lance_spark.storage.server_errors import LostReplyError
 
 UNSUPPORTED = 0
 ERRORS: Mapping[int, type[LanceError]] = {
@@ -99,7 +100,13 @@ class ServedNamespace(Namespace):
             AlreadyExistsError: an object with this name exists.
             NotFoundError: the parent namespace does not exist.
         """
-        self._ask("create_namespace", checked(path), properties=dict(properties or {}))
+        given = dict(properties or {})
+        try:
+            self._ask("create_namespace", checked(path), properties=given)
+        except LostReplyError:
+            # Whoever made it: there is a namespace as it was asked for.
+            if not self.namespace_exists(path) or not given.items() <= self.namespace_properties(path).items():
+                raise
 
     def drop_namespace(
         self, path: Identifier, *, cascade: bool = False, purge: bool = False, keep_external: bool = False
@@ -122,6 +129,9 @@ class ServedNamespace(Namespace):
             for name in self.list_tables(path):
                 self.drop_table((*path, name), purge=False)
             self._ask("drop_namespace", path, behavior="Restrict")
+        except LostReplyError:
+            if self.namespace_exists(path):
+                raise
 
     def list_tables(self, namespace: Identifier = ()) -> list[str]:
         """Names of the tables directly in a namespace, sorted, including declared ones.
@@ -173,7 +183,13 @@ class ServedNamespace(Namespace):
         """
         given = dict(properties or {}) or None
         place = None if location is None else absolute_uri(uri_text(location))
-        reply = self._ask("declare_table", checked(identifier), location=place, properties=given)
+        try:
+            reply = self._ask("declare_table", checked(identifier), location=place, properties=given)
+        except LostReplyError:
+            # Whoever declared it: the store lets one writer make the first version.
+            reply = self._looked_up(identifier)
+            if reply is None or not reply.is_only_declared:
+                raise
         entry = self._entry(reply, identifier, is_declared=True)
         if not reply.managed_versioning:
             return entry
@@ -187,13 +203,21 @@ class ServedNamespace(Namespace):
     ) -> TableEntry:
         """Registers an existing table under a name; whether one is there is for the catalog to check.
 
+        Args:
+            location: as the catalog takes it: some want a URI, others a path below their root.
+
         Raises:
             AlreadyExistsError: an object with this name exists.
             NotFoundError: the parent namespace does not exist, or the catalog finds no table at the location.
             UnsupportedFeatureError: the catalog manages the versions of its tables.
         """
-        place, given = absolute_uri(uri_text(location)), dict(properties or {}) or None
-        self._ask("register_table", checked(identifier), location=place, properties=given)
+        place, given = uri_text(location), dict(properties or {}) or None
+        try:
+            self._ask("register_table", checked(identifier), location=place, properties=given)
+        except LostReplyError:
+            found = self._looked_up(identifier)
+            if found is None or not f"/{found.location}".rstrip("/").endswith(f"/{place.strip('/')}"):
+                raise
         return self.table_location(identifier)
 
     def drop_table(self, identifier: Identifier, *, purge: bool) -> None:
@@ -205,7 +229,11 @@ class ServedNamespace(Namespace):
         Raises:
             NotFoundError: there is no such table.
         """
-        self._ask("drop_table" if purge else "deregister_table", identifier)
+        try:
+            self._ask("drop_table" if purge else "deregister_table", identifier)
+        except LostReplyError:
+            if self.table_exists(identifier):
+                raise
 
     def rename_table(self, old: Identifier, new: Identifier) -> None:
         """Renames a table, possibly into another namespace.
@@ -216,7 +244,11 @@ class ServedNamespace(Namespace):
         """
         new = checked(new)
         namespace = [*self._parent, *new[:-1]]
-        self._ask("rename_table", old, new_table_name=new[-1], new_namespace_id=namespace)
+        try:
+            self._ask("rename_table", old, new_table_name=new[-1], new_namespace_id=namespace)
+        except LostReplyError:
+            if self.table_exists(old) or not self.table_exists(new):
+                raise
 
     def _withdrawn(self, identifier: Identifier) -> str:
         """Frees a name that was declared for a table that cannot be written; returns a sentence about it."""
@@ -249,6 +281,13 @@ class ServedNamespace(Namespace):
             if token in seen:
                 raise StorageError(f"{self.description} sends the same page of a listing again and again")
             seen.add(token)
+
+    def _looked_up(self, identifier: Identifier) -> Any:
+        """The description of a table after a lost reply; None if there is none."""
+        try:
+            return self._ask("describe_table", identifier, check_declared=True)
+        except NotFoundError:
+            return None
 
     def _is_there(self, operation: str, path: Identifier) -> bool:
         try:

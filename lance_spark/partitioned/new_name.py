@@ -19,9 +19,12 @@ from lance_spark.namespace.directory_places import delete_tables_in
 from lance_spark.namespace.locations import hashed_directory, location_uri, requested_location
 from lance_spark.namespace.object_id import Identifier, object_id
 from lance_spark.namespace.vended_credentials import merged
+from lance_spark.partitioned.access import find_table
+from lance_spark.partitioned.dataset import PartitionedDataset
 from lance_spark.partitioned.table import is_partitioned_table
 from lance_spark.storage import open_store
-from lance_spark.storage.paths import UriOrPath
+from lance_spark.storage.paths import UriOrPath, with_absolute_path
+from lance_spark.table.dataset import Dataset
 from lance_spark.table.location import TableLocation
 from lance_spark.table.row_level.write_target import remove_late_files
 
@@ -127,3 +130,31 @@ class NewName:
             if not self.has_own_place:
                 raise
             self.names.drop_table(self.identifier, purge=False)  # Some catalogs delete no files.
+
+
+def register(
+    names: Namespace, identifier: Identifier, location: UriOrPath, storage_options: Mapping[str, str]
+) -> tuple[Dataset | PartitionedDataset, str]:
+    """Gives a table that is there a name; returns its newest version, and its place.
+
+    Args:
+        location: as the catalog takes it.
+        storage_options: of the store, where the catalog sends none.
+
+    Raises:
+        AlreadyExistsError: an object with this name exists.
+        NotFoundError: the namespace does not exist, or there is no table at the location.
+    """
+    if isinstance(names, DirectoryNamespace):
+        uri = location_uri(names.root, requested_location(names.root, location))
+        found = find_table(TableLocation(uri, storage_options))
+        if found is None:
+            raise NotFoundError(f"there is no Lance table at {with_absolute_path(uri)}")
+        names.register_table(identifier, location)
+        return found, uri
+    entry = names.register_table(identifier, location)
+    found = find_table(TableLocation(entry.uri, merged(storage_options, entry.storage_options)))
+    if found is None:
+        names.deregister_table(identifier)
+        raise NotFoundError(f"there is no Lance table at {entry.uri}; its name was withdrawn")
+    return found, entry.uri

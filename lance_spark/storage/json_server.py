@@ -23,6 +23,7 @@ REPEATED_METHODS = ("GET", "HEAD")
 _UNKNOWN_OPERATION, _TOO_MANY = 501, 429
 _FOR_NOW = frozenset({_TOO_MANY, 500, 502, 503, 504})
 _TOKEN_REFUSED = (401, 419)
+_NOT_SUPPORTED = "not supported"
 _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.25, 20.0
 _BLOCK_BYTES = 1 << 16
 _MAX_PAGES = 100_000
@@ -204,8 +205,8 @@ class JsonServer:
         except RefusedError as error:
             if reply.status not in _TOKEN_REFUSED:
                 raise
-            message = f"{error}; check auth_token or credential of the catalog"
-            raise RefusedError(message, error.status, error.kind) from None
+            message = f"{error}; check the credentials of the catalog"
+            raise RefusedError(message, error.status, error.kind, error.code) from None
 
     def _exchange(self, method: str, url: str, content: bytes | None, headers: Mapping[str, str]) -> _Reply:
         """One request with its whole answer."""
@@ -246,8 +247,12 @@ class JsonServer:
                 "set endpoint to the address that serves the catalog"
             )
         if status >= 400:
-            kind, text = described_error(content, hidden)
-            refused = RefusedError(f"{self.description} says of {about}: {text} (status {status})", status, kind)
+            kind, code, text = described_error(content, hidden)
+            lacks = text.lower().startswith(_NOT_SUPPORTED)
+            message = f"{self.description} says of {about}: {text} (status {status})"
+            refused = RefusedError(message, status, kind, code, is_unsupported=lacks)
+            if lacks:
+                raise refused  # The reference's server sends the status of an internal error with it.
             if status in _FOR_NOW or (status >= 500 and status != _UNKNOWN_OPERATION):
                 seconds = self.limits.retry_seconds if status in _FOR_NOW else 0
                 raise _LaterError(refused, seconds, reply.retry_after, has_effect=status != _TOO_MANY)

@@ -27,19 +27,23 @@ class RefusedError(StorageError):
     Attributes:
         status: of HTTP.
         kind: the type of the error, if the answer is an error of the catalog's interface; else empty.
+        code: its number in interfaces that have numbers.
+        is_unsupported: whether the server says that it lacks the operation, whatever status it sends.
     """
 
-    def __init__(self, message: str, status: int, kind: str) -> None:
+    def __init__(
+        self, message: str, status: int, kind: str, code: int | None = None, *, is_unsupported: bool = False
+    ) -> None:
         super().__init__(message)
-        self.status, self.kind = status, kind
+        self.status, self.kind, self.code, self.is_unsupported = status, kind, code, is_unsupported
 
 
 class LostReplyError(StorageError):
     """A request that changes something, without a certain answer: it may have been carried out or not."""
 
 
-def described_error(content: bytes, hidden: Iterable[str]) -> tuple[str, str]:
-    """Type and text of the error in an answer; the type is empty unless it is an error of such an interface."""
+def described_error(content: bytes, hidden: Iterable[str]) -> tuple[str, int | None, str]:
+    """Type, number and text of the error in an answer; the type is empty unless it is an error of such an interface."""
     text = content.decode(errors="replace")
     try:
         body = json.loads(text)
@@ -47,15 +51,20 @@ def described_error(content: bytes, hidden: Iterable[str]) -> tuple[str, str]:
         body = None
     kind: object = None
     said: object = None
+    code: object = None
     if isinstance(body, dict):
+        code = body.get("code")
         inner = body.get("error")
         if isinstance(inner, dict):
             kind, said = inner.get("type"), inner.get("message")
         else:  # Unity, and OAuth2.
             kind, said = body.get("error_code") or inner, body.get("message") or body.get("error_description")
+            if isinstance(code, int):  # Lance.
+                kind, said = "", body.get("detail") or inner
     kind = kind if isinstance(kind, str) else ""
     said = said if isinstance(said, str) and said.strip() else kind or text
-    return kind, shown(said, hidden) or "nothing"
+    number = code if isinstance(code, int) and not isinstance(code, bool) else None
+    return kind, number, shown(said, hidden) or "nothing"
 
 
 def shown(text: str, hidden: Iterable[str]) -> str:

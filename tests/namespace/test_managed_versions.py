@@ -204,7 +204,7 @@ def test_writers_race_through_a_faulty_network(server: S3Proxy, catalog: Catalog
     """Each row whose append succeeded is there once; one whose commit is unknown at most once."""
     catalog.create_table("db.t", pa.table({"a": pa.array([], pa.int64())}))
     faults = [ANSWER_LOST, refused(503, "Busy"), landed_but(500, "Broken"), NOT_SENT, landed_but(409, "Conflict")]
-    server.troubles = [trouble for trouble in faults for _ in range(8 if slow else 2)]
+    server.troubles = [trouble for trouble in faults for _ in range(4 if slow else 2)]
     certain: list[int] = []
     unknown: list[int] = []
 
@@ -219,7 +219,7 @@ def test_writers_race_through_a_faulty_network(server: S3Proxy, catalog: Catalog
             certain.append(number)
 
     with ThreadPoolExecutor(4) as pool:
-        list(pool.map(write, range(80 if slow else 16)))
+        list(pool.map(write, range(40 if slow else 16)))
     found = lance.dataset(**of_the_reference(server)).to_table()["a"].to_pylist()
     assert len(found) == len(set(found))
     assert set(certain) <= set(found) <= {*certain, *unknown}

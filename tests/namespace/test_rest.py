@@ -24,8 +24,11 @@ from lance_spark.errors import (
 )
 from lance_spark.namespace.directory import DirectoryNamespace
 from lance_spark.namespace.rest import RestNamespace
+from lance_spark.storage.http_parts import HttpLimits
+from tests.support.s3_proxy import ANSWER_LOST, NOT_SENT, S3Proxy, Trouble, landed_but, refused, s3_proxy
 
 ROWS = pa.table({"a": [1, 2, 3]})
+AT_ONCE = HttpLimits(retry_seconds=0.0, silence_seconds=0.0)
 
 
 @pytest.fixture
@@ -104,7 +107,7 @@ def test_nobody_answers() -> None:
     with serving([(200, "{}")]) as (uri, _):
         pass
     with pytest.raises(StorageError, match="does not answer"):
-        RestNamespace(uri).list_tables()
+        RestNamespace(uri, limits=AT_ONCE).list_tables()
 
 
 @pytest.mark.slow
@@ -126,7 +129,65 @@ def test_nobody_answers() -> None:
 )
 def test_answers_that_are_errors_or_make_no_sense(status: int, body: str, error: type[LanceError]) -> None:
     with serving([(status, body)]) as (uri, _), pytest.raises(error):
-        RestNamespace(uri).table_location(("t",))
+        RestNamespace(uri, limits=AT_ONCE).table_location(("t",))
+
+
+@pytest.fixture
+def behind(root: str) -> Iterator[tuple[RestNamespace, S3Proxy]]:
+    with (
+        RestAdapter("dir", {"root": root}, host="127.0.0.1", port=0) as server,
+        s3_proxy(f"http://127.0.0.1:{server.port}") as proxy,
+    ):
+        proxy.applies_to = "/v1/"
+        yield RestNamespace(proxy.endpoint), proxy
+
+
+LOST = [ANSWER_LOST, landed_but(500, "Broken"), landed_but(503, "Busy")]
+
+
+@pytest.mark.parametrize("trouble", LOST, ids=["lost", "500", "503"])
+def test_a_change_whose_answer_is_lost_is_looked_up(behind: tuple[RestNamespace, S3Proxy], trouble: Trouble) -> None:
+    names, proxy = behind
+    proxy.troubles = [trouble]
+    names.create_namespace(("db",), {"owner": "ann"})
+    proxy.troubles = [trouble]
+    uri = names.declare_table(("db", "t")).uri
+    lance_spark.write(ROWS, uri)
+    proxy.troubles = [trouble]
+    names.drop_table(("db", "t"), purge=False)
+    assert names.list_tables(("db",)) == []
+    proxy.troubles = [trouble]
+    names.register_table(("db", "again"), Path(uri.removeprefix("file://")).name)
+    assert lance_spark.open(names.table_location(("db", "again")).uri).count_rows() == 3
+    names.drop_table(("db", "again"), purge=True)
+    proxy.troubles = [trouble]
+    names.drop_namespace(("db",))
+    assert names.list_namespaces() == []
+    assert proxy.troubles == []
+
+
+@pytest.mark.parametrize("trouble", [NOT_SENT, refused(500, "Broken")], ids=["lost", "500"])
+def test_a_change_that_was_not_made_is_an_error(behind: tuple[RestNamespace, S3Proxy], trouble: Trouble) -> None:
+    names, proxy = behind
+    names.create_namespace(("db",))
+    for change in (
+        lambda: names.create_namespace(("other",)),
+        lambda: names.declare_table(("db", "t")),
+        lambda: names.drop_namespace(("db",)),
+    ):
+        proxy.troubles = [trouble]
+        with pytest.raises(StorageError):
+            change()
+    assert names.list_namespaces() == ["db"]
+    assert names.list_tables(("db",)) == []
+
+
+def test_a_busy_server_is_asked_again(behind: tuple[RestNamespace, S3Proxy]) -> None:
+    names, proxy = behind
+    names.create_namespace(("db",))
+    proxy.troubles = [refused(503, "Busy"), refused(429, "Slow"), NOT_SENT]
+    assert names.list_namespaces() == ["db"]
+    assert proxy.troubles == []
 
 
 @pytest.mark.slow

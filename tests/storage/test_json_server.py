@@ -294,7 +294,7 @@ def test_tokens_that_are_none(other: IcebergServer, answer: str) -> None:
 def test_no_secret_is_shown(other: IcebergServer, clock: Clock) -> None:
     other.tokens = {"right"}
     names = opened(other, auth_token=SECRET)
-    with pytest.raises(StorageError, match=r"token \*\*\* is not known \(status 401\); check auth_token") as raised:
+    with pytest.raises(StorageError, match=r"\*\*\* is not known \(status 401\); check the credentials") as raised:
         names.list_namespaces()
     shown = [str(raised.value), repr(names), repr(names._server), repr(names._server._token)]
     names = opened(other, credential=f"me:{SECRET}")

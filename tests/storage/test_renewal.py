@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 import time
 from collections.abc import Iterator
+from functools import partial
 
 import pyarrow as pa
 import pytest
@@ -12,6 +13,7 @@ import pytest
 import lance_spark
 from lance_spark.errors import InvalidInputError, StorageError
 from lance_spark.namespace.renewal import renewed
+from lance_spark.storage.http_parts import HttpLimits
 from lance_spark.storage.renewal import early_seconds, metadata_of
 from tests.support.moto import S3Bucket
 from tests.support.vending_server import Vending, vending
@@ -52,7 +54,9 @@ def test_one_write_outlives_three_credentials(vendor: Vending) -> None:
     assert vendor.refused == []
 
 
-def test_a_catalog_that_is_down_is_named(vendor: Vending) -> None:
+def test_a_catalog_that_is_down_is_named(vendor: Vending, monkeypatch: pytest.MonkeyPatch) -> None:
+    impatient = partial(HttpLimits, retry_seconds=0.1, silence_seconds=0.1)
+    monkeypatch.setattr("lance_spark.storage.json_server.HttpLimits", impatient)
     table = lance_spark.connect(vendor.uri, impl="rest").create_table("t", ONE)
     vendor.is_out = True
     time.sleep(vendor.life_seconds)

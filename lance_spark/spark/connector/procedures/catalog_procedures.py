@@ -7,17 +7,14 @@ from datetime import datetime, timedelta, timezone
 from pyspark.sql.types import BooleanType, LongType, StringType, TimestampType
 
 from lance_spark.errors import InvalidInputError, NotFoundError
-from lance_spark.namespace.directory import DirectoryNamespace
 from lance_spark.namespace.dropped_retention import expired, kept_until
 from lance_spark.namespace.locations import location_uri, requested_location
-from lance_spark.partitioned.access import find_table
+from lance_spark.partitioned.new_name import register
 from lance_spark.spark.column_names import quoted_name
 from lance_spark.spark.connector.catalog.resolve import directory, display_name, new_identifier, open_namespace
 from lance_spark.spark.connector.procedures.procedure_types import FLAG, NUMBER, TEXT, Invocation, Parameter, Procedure
 from lance_spark.spark.connector.scan.local_rows import LocalRows, row_type
 from lance_spark.spark.options.catalog import CatalogOptions
-from lance_spark.storage.paths import with_absolute_path
-from lance_spark.table.location import TableLocation
 
 _REGISTERED = row_type(location=StringType(), version=LongType(), partitioned=BooleanType())
 
@@ -26,19 +23,12 @@ def _register(call: Invocation) -> LocalRows:
     table = call.table_name(call.arguments.required("table"))
     if table.path is not None:
         raise InvalidInputError(f"{table.path!r} is a path; give the name that the table at the location is to get")
-    names, storage = open_namespace(call.catalog), table.storage_options()
-    uri = location = call.arguments.required("location")
-    if isinstance(names, DirectoryNamespace):
-        location = requested_location(names.root, location)
-        uri = location_uri(names.root, location)
+    names = open_namespace(call.catalog)
     identifier = new_identifier(call.catalog, table.identifier)
     if identifier is None:
         raise NotFoundError(f"there is no namespace {display_name(call.catalog, table.namespace)}")
-    newest = find_table(TableLocation(uri, storage))
-    if newest is None:
-        raise NotFoundError(f"there is no Lance table at {with_absolute_path(uri)}")
-    names.register_table(identifier, location)
-    return LocalRows.of(_REGISTERED, [(uri, newest.version, newest.has_split_keys)])
+    found, uri = register(names, identifier, call.arguments.required("location"), table.storage_options())
+    return LocalRows.of(_REGISTERED, [(uri, found.version, found.has_split_keys)])
 
 
 _DROPPED = row_type(
