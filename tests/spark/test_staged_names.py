@@ -9,6 +9,7 @@ from pyspark.sql.types import LongType, StructField, StructType
 
 import lance_spark
 from lance_spark.errors import AlreadyExistsError, LanceError, NotFoundError, StorageError
+from lance_spark.partitioned.new_name import NewName
 from lance_spark.spark.connector.catalog import staged
 from lance_spark.spark.connector.channel.handles import CatalogSettings, Staged, TableHandle
 
@@ -26,13 +27,13 @@ def table(tmp_path: Path) -> staged.StagedTable:
 
 def fail_with(monkeypatch: pytest.MonkeyPatch, error: LanceError) -> None:
     """Lets the table get its name, and the statement an error."""
-    give = staged._give_name
+    give = NewName.give
 
-    def named(definition: Staged) -> None:
-        give(definition)
+    def named(name: NewName, replaces: str | None = None) -> None:
+        give(name, replaces)
         raise error
 
-    monkeypatch.setattr(staged, "_give_name", named)
+    monkeypatch.setattr(NewName, "give", named)
 
 
 def test_an_error_after_which_the_table_may_have_its_name_keeps_it(
