@@ -13,10 +13,10 @@ from typing import get_type_hints
 from generated_page import main
 
 from lance_spark.spark.connector.channel.registry import Reply, known_operations
+from lance_spark.spark.jvm import build
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "how-it-works" / "protocol.md"
-JAVA = ROOT / "lance_spark" / "spark" / "jvm" / "io"
 
 _METHOD = re.compile(r"^  (?! |@|return )(?:[\w<>\[\],?.]+ )*(\w+)\(")
 """A declaration in a top-level class: indented by two spaces."""
@@ -28,7 +28,7 @@ def callers() -> dict[str, list[str]]:
     """The Java methods that name each operation, as `Class.method`."""
     operations = known_operations()
     found: dict[str, list[str]] = {}
-    for path in sorted(JAVA.rglob("*.java")):
+    for path in build.sources(build.MINORS[-1]):
         method = "?"
         for line in path.read_text().splitlines():
             declared = _METHOD.match(line)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 
 from lance_spark.errors import NotFoundError, UnsupportedFeatureError
 from lance_spark.namespace.directory_places import TableEntry
-from lance_spark.namespace.object_id import Identifier, is_findable, spelling
+from lance_spark.namespace.object_id import Identifier, format_identifier, is_findable, spelling
 from lance_spark.storage.paths import UriOrPath
 
 
@@ -23,10 +23,12 @@ class Namespace(ABC):
     Attributes:
         description: of the catalog, for messages.
         renewable: adds to storage options that it sends for a table what renews them, if they end.
+        keeps_views: whether views can be made in it.
     """
 
     description: str
     renewable: Callable[[Identifier, Mapping[str, str]], dict[str, str]] | None = None
+    keeps_views: bool = False
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.description!r})"
@@ -52,6 +54,10 @@ class Namespace(ABC):
             return spelling(identifier, children)
         except (NotFoundError, UnsupportedFeatureError):
             return None  # Removed since the listing; or the catalog has no listings.
+
+    def view_spelling(self, identifier: Identifier) -> Identifier | None:
+        """The name of a view as the catalog spells it, as `spelling`."""
+        return None
 
     @abstractmethod
     def list_namespaces(self, parent: Identifier = ()) -> list[str]:
@@ -182,3 +188,61 @@ class Namespace(ABC):
             NotFoundError: there is no such table, or the new namespace does not exist.
             AlreadyExistsError: an object with the new name exists.
         """
+
+    def list_views(self, namespace: Identifier = ()) -> list[str]:
+        """Names of the views directly in a namespace, sorted; none, without a request, if the catalog keeps no views.
+
+        Raises:
+            NotFoundError: there is no such namespace.
+        """
+        return []
+
+    def view_exists(self, identifier: Identifier) -> bool:
+        """Whether the name is that of a view, whose definition may be unreadable."""
+        return False
+
+    def view(self, identifier: Identifier) -> str:
+        """The definition of a view, a JSON object.
+
+        Raises:
+            NotFoundError: there is no such view, or the catalog keeps none.
+            CorruptFileError: its definition is unreadable.
+        """
+        raise self._no_views(identifier)
+
+    def create_view(self, identifier: Identifier, definition: str) -> None:
+        """Adds a view.
+
+        Args:
+            definition: a JSON object.
+
+        Raises:
+            AlreadyExistsError: an object with this name exists.
+            NotFoundError: the namespace does not exist.
+            UnsupportedFeatureError: the catalog keeps no views.
+        """
+        raise UnsupportedFeatureError(
+            f"{self.description} keeps no views for Lance; make {format_identifier(identifier)} in a catalog with "
+            "impl = dir, whose views may read tables of this one",
+            feature="CREATE VIEW",
+        )
+
+    def replace_view(self, identifier: Identifier, definition: str) -> None:
+        """Gives a view another definition, as `create_view`. Raises `NotFoundError` if there is no such view."""
+        raise self._no_views(identifier)
+
+    def drop_view(self, identifier: Identifier) -> None:
+        """Removes a view. Raises `NotFoundError` if there is no such view."""
+        raise self._no_views(identifier)
+
+    def rename_view(self, old: Identifier, new: Identifier) -> None:
+        """Renames a view, possibly into another namespace.
+
+        Raises:
+            NotFoundError: there is no such view, or the new namespace does not exist.
+            AlreadyExistsError: an object with the new name exists.
+        """
+        raise self._no_views(old)
+
+    def _no_views(self, identifier: Identifier) -> NotFoundError:
+        return NotFoundError(f"there is no view {format_identifier(identifier)}; {self.description} keeps no views")

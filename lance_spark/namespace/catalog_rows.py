@@ -17,10 +17,14 @@ import pyarrow.compute as pc
 
 from lance_spark.errors import CorruptFileError, InvalidInputError, UnsupportedFeatureError
 from lance_spark.namespace.locations import overlaps
-from lance_spark.namespace.object_id import DELIMITER, Identifier, folded, object_id
+from lance_spark.namespace.object_id import Identifier, folded, identifier_of, object_id
 
 NAMESPACE = "namespace"
 TABLE = "table"
+VIEW = "view"
+
+VIEW_DEFINITION = "lance_spark.view"
+"""The property that makes a view of a row of type `NAMESPACE`: its definition. Other libraries see a namespace."""
 
 _NO_PROPERTIES: Mapping[str, str] = MappingProxyType({})
 
@@ -73,6 +77,16 @@ class CatalogEntry:
         """
         return properties_from_json(self.metadata, self.object_id)
 
+    @property
+    def kind(self) -> str:
+        """`NAMESPACE`, `VIEW`, `TABLE`, or an unknown type."""
+        if self.object_type != NAMESPACE or VIEW_DEFINITION not in (self.metadata or ""):
+            return self.object_type
+        try:
+            return VIEW if VIEW_DEFINITION in self.properties else NAMESPACE
+        except CorruptFileError:
+            return VIEW  # Its readers get the error; nothing else takes its place.
+
 
 def properties_from_json(text: str | None, owner: str) -> Mapping[str, str]:
     """The properties of `owner`.
@@ -100,9 +114,11 @@ def checked_properties(properties: Mapping[str, str] | None) -> Mapping[str, str
     """Returns `properties` if they are strings.
 
     Raises:
-        InvalidInputError: a key or a value is not a string.
+        InvalidInputError: a key or a value is not a string, or the key is that of a view's definition.
     """
     result = dict(properties or {})
+    if VIEW_DEFINITION in result:
+        raise InvalidInputError(f"property {VIEW_DEFINITION!r} is the catalog's own; CREATE VIEW makes a view")
     for key, value in result.items():
         if not _is_text(key) or not _is_text(value):
             raise InvalidInputError(f"property {key!r}: {value!r}; names and values are Unicode text")
@@ -140,9 +156,9 @@ class CatalogRows:
         return self._entries(pc.and_(chosen, pc.not_equal(ids, self._text(OBJECT_ID, object_id))))
 
     def has_namespace(self, object_id: str) -> bool:
-        """Whether there is a namespace with this id."""
+        """Whether there is a namespace with this id; a view is none."""
         entry = self.find(object_id)
-        return entry is not None and entry.object_type == NAMESPACE
+        return entry is not None and entry.kind == NAMESPACE
 
     def locations(self) -> set[str]:
         """The locations of all objects that have one, unchecked."""
@@ -189,7 +205,11 @@ class CatalogRows:
 
     def with_properties(self, object_id: str, properties: Mapping[str, str]) -> CatalogRows:
         """Changes the properties of the row with this id."""
-        return self._with_value(object_id, METADATA, properties_to_json(properties))
+        return self.with_metadata(object_id, properties_to_json(properties))
+
+    def with_metadata(self, object_id: str, text: str | None) -> CatalogRows:
+        """Changes the text of the column `metadata` of the row with this id."""
+        return self._with_value(object_id, METADATA, text)
 
     def _with_value(self, object_id: str, column: str, value: str | None) -> CatalogRows:
         chosen = pc.equal(self.table[OBJECT_ID], self._text(OBJECT_ID, object_id))
@@ -208,23 +228,15 @@ class CatalogRows:
         return pa.scalar(value, self._type(column))
 
 
-def names_alike(rows: pa.Table, identifier: Identifier, last: str) -> dict[tuple[Identifier, bool], list[str]]:
-    """The names that differ from those of `identifier` at most in case, by their namespace and whether they are the
-    last name.
+def ids_alike(rows: pa.Table, identifier: Identifier) -> dict[Identifier, str]:
+    """The types of the objects whose names differ from `identifier`, or from one of its parents, at most in case.
 
     Args:
         rows: ids and types of objects.
-        last: the type of the object that `identifier` names; its parents are namespaces.
     """
     prefixes = [folded(object_id(identifier[:depth])) for depth in range(1, len(identifier) + 1)]
     alike = rows.filter(pc.is_in(pc.utf8_lower(rows[OBJECT_ID]), value_set=pa.array(prefixes, rows[OBJECT_ID].type)))
-    result: dict[tuple[Identifier, bool], list[str]] = {}
-    for row in alike.to_pylist():
-        parts = tuple(row[OBJECT_ID].split(DELIMITER))
-        is_last = len(parts) == len(identifier)
-        if row[OBJECT_TYPE] == (last if is_last else NAMESPACE):
-            result.setdefault((parts[:-1], is_last), []).append(parts[-1])
-    return result
+    return {identifier_of(row[OBJECT_ID]): row[OBJECT_TYPE] for row in alike.to_pylist()}
 
 
 def only(entries: Sequence[CatalogEntry], object_id: str) -> CatalogEntry | None:

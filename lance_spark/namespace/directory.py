@@ -20,9 +20,9 @@ from lance_spark.errors import (
     NotFoundError,
 )
 from lance_spark.expr.nodes import And, Expr, Or
-from lance_spark.namespace.base import Namespace
 from lance_spark.namespace.catalog_rows import (
     LOCATION,
+    METADATA,
     NAMESPACE,
     OBJECT_ID,
     OBJECT_TYPE,
@@ -30,7 +30,6 @@ from lance_spark.namespace.catalog_rows import (
     CatalogEntry,
     CatalogRows,
     checked_properties,
-    names_alike,
     only,
     properties_to_json,
 )
@@ -60,6 +59,7 @@ from lance_spark.namespace.directory_guards import (
 )
 from lance_spark.namespace.directory_listing import DirectoryState
 from lance_spark.namespace.directory_places import LocatedTable, Place, TableDirectories, TableEntry
+from lance_spark.namespace.directory_views import DirectoryViews
 from lance_spark.namespace.dropped_tables import DroppedTables
 from lance_spark.namespace.locations import (
     checked_location,
@@ -78,13 +78,12 @@ from lance_spark.namespace.object_id import (
     is_findable,
     object_id,
     prefix_of,
-    spelling,
 )
 from lance_spark.storage.paths import UriOrPath, absolute_uri, uri_text
 from lance_spark.table.cleanup.auto_cleanup import FOREVER
 
 
-class DirectoryNamespace(Namespace):
+class DirectoryNamespace(DirectoryViews):
     """The tables and namespaces below a root. Nothing is cached between calls: each sees the newest version.
 
     Identifiers are paths of names from the root, ``("sales", "orders")``; ``()`` is the root namespace. All methods
@@ -118,23 +117,6 @@ class DirectoryNamespace(Namespace):
         self._directories = TableDirectories(self.root, storage_options)
         self._catalog = CatalogTable(self.root, storage_options) if manifest else None
         self.dropped = DroppedTables(self.root, storage_options, self.live_locations)
-
-    def spelling(self, identifier: Identifier, *, is_table: bool) -> Identifier | None:
-        """The name of a table or namespace as the catalog spells it, which may differ from `identifier` in case.
-
-        Raises:
-            InvalidInputError: the name is ambiguous: several names differ from it only in case.
-        """
-        if not is_findable(identifier):
-            return None
-        rows = self._load().rows(columns=[OBJECT_ID, OBJECT_TYPE])
-        names = names_alike(rows, identifier, TABLE if is_table else NAMESPACE)
-
-        def children(namespace: Identifier, is_last: bool) -> list[str]:
-            listed = self._directories.listed_alike(identifier[0]) if is_table and is_last and not namespace else []
-            return [*names.get((namespace, is_last), []), *listed]
-
-        return spelling(identifier, children)
 
     def list_namespaces(self, parent: Identifier = ()) -> list[str]:
         """Names of the namespaces directly in `parent`, sorted.
@@ -184,7 +166,7 @@ class DirectoryNamespace(Namespace):
 
         def edit(rows: CatalogRows) -> CatalogRows | None:
             existing = rows.find(entry.object_id)
-            if existing is not None and existing.object_type == NAMESPACE and exist_ok:
+            if existing is not None and existing.kind == NAMESPACE and exist_ok:
                 return None
             self._require_new(rows, path)
             if self._directories.is_listed(path, rows):
@@ -200,7 +182,7 @@ class DirectoryNamespace(Namespace):
             NotFoundError: there is no such namespace.
             InvalidInputError: a property is not a string, or is reserved for the catalog.
         """
-        checked_properties({key: value for key, value in updates.items() if value is not None})
+        checked_properties({key: "" if value is None else value for key, value in updates.items()})
         if not path:
             reserved = [key for key in updates if key.startswith(RESERVED_PROPERTIES) or key == MANAGED_VERSIONS]
             if reserved:
@@ -210,7 +192,7 @@ class DirectoryNamespace(Namespace):
 
         def edit(rows: CatalogRows) -> CatalogRows:
             entry = rows.find(object_id(path)) if is_findable(path) else None
-            if entry is None or entry.object_type != NAMESPACE:
+            if entry is None or entry.kind != NAMESPACE:
                 raise no_namespace(path)
             changed = {**entry.properties, **updates}
             remaining = {key: value for key, value in changed.items() if value is not None}
@@ -543,38 +525,39 @@ class DirectoryNamespace(Namespace):
                 self._directories.listing.unhide(location)
 
     def _namespace(self, version: CatalogVersion, path: Identifier) -> CatalogEntry | None:
-        if not is_findable(path):
-            return None
-        entry = only(version.entries(equals(OBJECT_ID, object_id(path))), object_id(path))
-        return entry if entry is not None and entry.object_type == NAMESPACE else None
+        entry = self._row(version, path)
+        return entry if entry is not None and entry.kind == NAMESPACE else None
 
-    def _children(self, version: CatalogVersion, namespace: Identifier, object_type: str) -> dict[str, str | None]:
-        """Locations by id of all objects of a type below a namespace, in one scan."""
-        condition: Expr = equals(OBJECT_TYPE, object_type)
-        own_id = object_id(namespace)
+    def _children(self, version: CatalogVersion, namespace: Identifier, kind: str) -> dict[str, str | None]:
+        """Locations by id of all objects of a kind below a namespace, in one scan."""
+        condition: Expr = equals(OBJECT_TYPE, TABLE if kind == TABLE else NAMESPACE)
         if namespace:
             below = And((condition, starts_with(OBJECT_ID, prefix_of(namespace))))
-            condition = Or((below, equals(OBJECT_ID, own_id)))
-        columns = version.rows(condition, [OBJECT_ID, OBJECT_TYPE, LOCATION]).to_pydict()
+            condition = Or((below, equals(OBJECT_ID, object_id(namespace))))
+        distinguishing = [] if kind == TABLE else [METADATA]
+        columns = version.rows(condition, [OBJECT_ID, OBJECT_TYPE, LOCATION, *distinguishing]).to_pydict()
         if None in columns[OBJECT_ID]:
             raise CorruptFileError("a row of __manifest has no object_id")
-        children = dict(zip(columns[OBJECT_ID], columns[LOCATION], strict=True))
-        if namespace:
-            # Of the rows below it and itself, only the namespace has its id.
-            types = dict(zip(columns[OBJECT_ID], columns[OBJECT_TYPE], strict=True))
-            if not is_findable(namespace) or types.get(own_id) != NAMESPACE:
-                raise no_namespace(namespace)
-            del children[own_id]
-        return children
+        texts = columns.get(METADATA, [None] * len(columns[OBJECT_ID]))
+        rows = zip(columns[OBJECT_ID], columns[OBJECT_TYPE], columns[LOCATION], texts, strict=True)
+        found = {row[0]: CatalogEntry(*row) for row in rows}
+        own = found.pop(object_id(namespace), None) if namespace else None
+        if namespace and (not is_findable(namespace) or own is None or own.kind != NAMESPACE):
+            raise no_namespace(namespace)
+        if namespace and not found and kind == TABLE and self._namespace(version, namespace) is None:
+            raise no_namespace(namespace)  # A view: only metadata, which the scan has not read, differs.
+        return {entry.object_id: entry.location for entry in found.values() if entry.kind == kind}
+
+    def _condition(self, identifier: Identifier) -> Expr:
+        condition = super()._condition(identifier)
+        directory = listed_directory(identifier[0]) if len(identifier) == 1 else None
+        return condition if directory is None else Or((condition, equals(LOCATION, directory)))
 
     def _find(self, version: CatalogVersion, identifier: Identifier) -> LocatedTable | None:
         if not is_findable(identifier):
             return None
-        condition: Expr = equals(OBJECT_ID, object_id(identifier))
         directory = listed_directory(identifier[0]) if len(identifier) == 1 else None
-        if directory is not None:
-            condition = Or((condition, equals(LOCATION, directory)))
-        entries = version.entries(condition)
+        entries = version.entries(self._condition(identifier))
         own = only(entries, object_id(identifier))
         if own is not None and own.object_type == TABLE:
             return LocatedTable(checked_location(own.location), own.properties, in_catalog=True)

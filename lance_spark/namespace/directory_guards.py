@@ -11,7 +11,7 @@ from lance_spark.errors import (
     NotFoundError,
     UnsupportedFeatureError,
 )
-from lance_spark.namespace.catalog_rows import NAMESPACE, TABLE, CatalogEntry, CatalogRows
+from lance_spark.namespace.catalog_rows import NAMESPACE, TABLE, VIEW, CatalogEntry, CatalogRows
 from lance_spark.namespace.locations import checked_location, is_external
 from lance_spark.namespace.object_id import (
     DELIMITER,
@@ -27,7 +27,8 @@ from lance_spark.namespace.object_id import (
 def require_free(found: CatalogEntry | None, identifier: Identifier) -> None:
     """Raises `AlreadyExistsError` if the name is taken."""
     if found is not None:
-        raise AlreadyExistsError(f"{format_identifier(identifier)} exists already; it is a {found.object_type}")
+        advice = "; DROP VIEW removes it" if found.kind == VIEW else ""
+        raise AlreadyExistsError(f"{format_identifier(identifier)} exists already; it is a {found.kind}{advice}")
 
 
 def require_distinct(
@@ -88,6 +89,11 @@ def no_namespace(path: Identifier) -> NotFoundError:
 def no_table(identifier: Identifier) -> NotFoundError:
     """The error that says so."""
     return NotFoundError(f"there is no table {format_identifier(identifier)}")
+
+
+def no_view(identifier: Identifier) -> NotFoundError:
+    """The error that says so."""
+    return NotFoundError(f"there is no view {format_identifier(identifier)}")
 
 
 def exists(identifier: Identifier) -> AlreadyExistsError:

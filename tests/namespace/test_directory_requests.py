@@ -134,3 +134,27 @@ def test_a_name_is_found_by_one_scan_and_one_in_another_case_by_two_more(root: s
     assert costs[2].requests["list"] == 3, "the name as it is, all names, and the one that is meant"
     assert costs[2].total_requests <= costs[1].total_requests + 8, "a listing of the catalog, and a second look"
     assert sum(costs[2].num_bytes.values()) < 2 * 10**6
+
+
+def test_a_table_costs_the_same_beside_views(requests: Requests) -> None:
+    costs = []
+    for num_views in (0, 100):
+        root = f"memory://{uuid.uuid4().hex}"
+        views = [CatalogEntry(f"n$v{i}", NAMESPACE, None, '{"lance_spark.view":"{}"}') for i in range(num_views)]
+        table = CatalogEntry("n$t", TABLE, "0_n$t")
+        CatalogTable(root).change(
+            lambda rows, added=(table, *views): rows.added([CatalogEntry("n", NAMESPACE), *added])
+        )
+        for name in ("t", "T"):
+            requests.reset()
+            assert (
+                find(TableName(CatalogSettings("lance", {"root": root}, case_sensitive=False), ("n",), name))
+                is not None
+            )
+            costs.append(requests.reset().requests)
+    assert costs[:2] == costs[2:]
+    requests.reset()
+    assert DirectoryNamespace(root).view(("n", "v7")) == "{}"
+    assert requests.reset().total_requests <= 6
+    assert len(DirectoryNamespace(root).list_views(("n",))) == 100
+    assert requests.reset().total_requests <= 6

@@ -108,7 +108,7 @@ def test_default_namespace_in_another_case(fresh: SparkSession, tmp_path: Path) 
 
 def test_what_a_catalog_does_not_have(spark: SparkSession) -> None:
     for statement, message in (
-        ("CREATE VIEW lance.v AS SELECT 1", "(?i)views"),
+        ("CREATE VIEW lance.v AS SELECT 1", "(?i)view"),
         ("CREATE FUNCTION lance.f AS 'x'", r"CREATE[_ ]FUNCTION"),
         ("SHOW TABLES IN lance.nowhere", "SCHEMA_NOT_FOUND"),
         ("CREATE TABLE lance.nowhere.t (id INT)", "SCHEMA_NOT_FOUND"),

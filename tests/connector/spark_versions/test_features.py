@@ -467,3 +467,21 @@ def test_partitioned_tables(spark: SparkSession, name: str) -> None:
     spark.sql(f"MERGE INTO {name}_p t USING {name} s ON t.id = s.id AND s.third = 1 WHEN MATCHED THEN DELETE")
     assert len(ids(spark, f"{name}_p")) == 7
     spark.sql(f"DROP TABLE {name}_p")
+
+
+@feature(
+    "Views of a catalog in a folder",
+    since="4.3",
+    refused="does not support views",
+    instead="Spark keeps views in its session catalog only; these may read Lance tables",
+)
+def test_views(spark: SparkSession, name: str) -> None:
+    spark.sql(f"CREATE VIEW {name}_v (number COMMENT 'of a row') AS SELECT id FROM {name} WHERE third = 0")
+    assert rows(spark, f"SELECT number FROM {name}_v JOIN {name} ON id = number ORDER BY id") == [
+        (0,),
+        (3,),
+        (6,),
+        (9,),
+    ]
+    assert rows(spark, "SHOW VIEWS IN lance.feature_matrix") == [("feature_matrix", "views_v", False)]
+    spark.sql(f"DROP VIEW {name}_v")

@@ -81,7 +81,7 @@ class RenameRequest:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The result of a request: "ok", "no_table" or "exists"."""
+    """The result of a request: "ok", "exists", "no_table", "no_view" or "no_namespace"."""
 
     outcome: str
 
@@ -165,7 +165,8 @@ def drop_namespace(request: NamespaceRequest, _call: Call) -> NamespaceReply:
     if is_unmade(request.catalog, namespace):
         return NamespaceReply(_OK)
     names = open_namespace(request.catalog)
-    if not request.cascade and (names.list_tables(namespace) or names.list_namespaces(namespace)):
+    listings = (names.list_tables, names.list_namespaces, names.list_views)
+    if not request.cascade and any(listed(namespace) for listed in listings):
         return NamespaceReply(_NOT_EMPTY)
     names.drop_namespace(namespace, cascade=request.cascade, purge=request.cascade, keep_external=True)
     return NamespaceReply(_OK)

@@ -32,6 +32,7 @@ _MODULES = (
     "catalog.missing_tables",
     "catalog.partitions",
     "catalog.table",
+    "catalog.views",
     "channel.readiness",
     "procedures.procedures",
     "scan.changelog",

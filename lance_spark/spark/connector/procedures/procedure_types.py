@@ -14,6 +14,7 @@ from lance_spark.partitioned.access import find_table
 from lance_spark.partitioned.dataset import PartitionedDataset
 from lance_spark.schema.projection import parse_path
 from lance_spark.spark.connector.catalog.resolve import TableName, find
+from lance_spark.spark.connector.catalog.views import view_name
 from lance_spark.spark.connector.channel.handles import CatalogSettings, TableHandle
 from lance_spark.spark.connector.channel.registry import Session
 from lance_spark.spark.connector.scan.local_rows import LocalRows
@@ -140,11 +141,15 @@ class Invocation:
 
         Raises:
             NotFoundError: there is none.
+            InvalidInputError: it is a view.
         """
         name = self.arguments.required("table")
         place = find(self.table_name(name))
         newest = None if place is None else find_table(place.location())
         if newest is None:
+            view = view_name(self.table_name(name))
+            if view is not None:
+                raise InvalidInputError(f"{view} is a view; name a table that it reads")
             raise NotFoundError(f"there is no table {name} in catalog {self.catalog.name}")
         return newest
 

@@ -11,12 +11,12 @@ import io.lancespark.catalog.LanceTable;
 import io.lancespark.catalog.LanceTableChanges;
 import io.lancespark.catalog.SearchCatalog;
 import io.lancespark.catalog.TableRequests;
+import io.lancespark.catalog.ViewsCatalog;
 import io.lancespark.compat.Capabilities;
 import io.lancespark.compat.SessionConf;
 import io.lancespark.compat.ChangesRange;
 import io.lancespark.compat.PathWrites;
 import io.lancespark.compat.RelationLookups;
-import io.lancespark.compat.SparkCatalog;
 import io.lancespark.compat.SparkChangelog;
 import io.lancespark.functions.LanceFunctions;
 import io.lancespark.python.Json;
@@ -50,7 +50,7 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
 /**
  * The catalog of Lance tables: names below a root, and tables by path. Python resolves the names. */
-public class LanceCatalog implements SparkCatalog, SearchCatalog {
+public class LanceCatalog implements ViewsCatalog, SearchCatalog {
   private static final List<String> CAPABILITIES =
       List.of(
           "SUPPORT_COLUMN_DEFAULT_VALUE",
@@ -140,6 +140,11 @@ public class LanceCatalog implements SparkCatalog, SearchCatalog {
     return name;
   }
 
+  @Override
+  public TableRequests requests() {
+    return tables;
+  }
+
   /**
    * Query options that select a version or allow a write to change the schema. Without {@code @Override}: it is
    * new in Spark 4.3.
@@ -176,14 +181,20 @@ public class LanceCatalog implements SparkCatalog, SearchCatalog {
 
   @Override
   public Table load(Identifier identifier, State state, Map<String, String> options) throws NoSuchTableException {
+    Table table = find(identifier, state, options);
+    if (table == null) {
+      throw missing(identifier, state, options);
+    }
+    return table;
+  }
+
+  /** A table; null if there is none. Without {@code @Override}: Spark has views of catalogs from 4.3 on. */
+  public Table find(Identifier identifier, State state, Map<String, String> options) {
     // Only the write target: the relations that the statement reads were resolved before, without the new columns.
     if (evolving != null && evolving.containsKey(identifier) && !state.privileges().isEmpty()) {
       return evolving.get(identifier);
     }
     Table table = tables.load(identifier, state, options);
-    if (table == null) {
-      throw missing(identifier, state);
-    }
     if (evolving == null || !(table instanceof LanceTable result)) {
       return table;
     }
@@ -194,9 +205,9 @@ public class LanceCatalog implements SparkCatalog, SearchCatalog {
   }
 
   /** The error for a table that does not exist: Spark's own, except where that would mislead. */
-  private NoSuchTableException missing(Identifier identifier, State state) {
+  public NoSuchTableException missing(Identifier identifier, State state, Map<String, String> options) {
     if (RelationLookups.isRunning()) {
-      tables.checkMissing(identifier, state);
+      tables.checkMissing(identifier, state, options);
       // Spark goes on with lance.t as a file format and a path, but for the target of an INSERT.
       boolean isTakenForPath = name.equals(LanceIdentifier.SOURCE) && !state.privileges().equals(List.of("INSERT"));
       if (isTakenForPath && identifier.namespace().length == 0) {

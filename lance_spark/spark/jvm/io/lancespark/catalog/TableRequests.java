@@ -70,10 +70,11 @@ public final class TableRequests {
   /**
    * Passes if Spark's own error fits a relation whose table does not exist.
    *
-   * @throws io.lancespark.python.LanceException (unchecked) for a path, and for the metadata table of another format
+   * @throws io.lancespark.python.LanceException (unchecked) for a path, for the metadata table of another
+   *     format, and for a view where only a table fits
    */
-  public void checkMissing(Identifier identifier, SparkCatalog.State state) {
-    PythonChannel.call("table.check_missing", loadRequest(identifier, state, Map.of()));
+  public void checkMissing(Identifier identifier, SparkCatalog.State state, Map<String, String> options) {
+    PythonChannel.call("table.check_missing", loadRequest(identifier, state, options));
   }
 
   /** Refreshes what Spark has cached of a table, whatever name a cached plan has for it. */

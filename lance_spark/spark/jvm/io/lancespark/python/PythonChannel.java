@@ -26,7 +26,8 @@ public final class PythonChannel {
   /** Operations that only read or plan, and those of this kind: a request can be sent again whatever became of it. */
   private static final Set<String> READS =
       Set.of("table.load", "table.exists", "table.newest", "table.evolve", "catalog.list_namespaces",
-          "catalog.list_tables", "catalog.namespace", "partitions.list", "procedure.describe", "row_level.begin",
+          "catalog.list_tables", "catalog.list_relations", "catalog.list_views", "catalog.namespace", "catalog.view",
+          "catalog.view_exists", "partitions.list", "procedure.describe", "row_level.begin",
           "row_level.plan", "row_level.can_delete", "row_level.can_evolve", "write.plan", "write.can_overwrite",
           "write.search", "write.metrics");
   private static final Set<String> KINDS_THAT_READ = Set.of("scan", "search", "changelog", "metadata", "text", "planner");
