@@ -41,12 +41,14 @@ class TableEntry:
         properties: its properties in the catalog.
         declared: whether only its name and location are reserved, or how to find that out.
         storage_options: its storage options, as far as the namespace knows them.
+        may_be_anothers: whether another writer may have reserved the name, so that it must not be taken back.
     """
 
     uri: str
     properties: Mapping[str, str]
     declared: bool | Callable[[], bool] = field(compare=False)
     storage_options: Mapping[str, str] = field(default_factory=dict)
+    may_be_anothers: bool = False
 
     @property
     def is_declared(self) -> bool:

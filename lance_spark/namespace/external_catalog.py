@@ -35,6 +35,11 @@ TABLE_TYPE = "table_type"
 _OWN_FOLDERS = (f"{TREE}/", "_mem_wal/")
 """Folders of a table in which tables of its own lie: branches, and rows that are not merged yet."""
 
+CREATION = "lance_spark.creation"
+"""The property of a new table with a random value, by which its creator knows it if the reply got lost: two writers of
+one name may ask for the same place.
+"""
+
 
 @dataclass(frozen=True, slots=True)
 class CatalogedTable:
@@ -45,12 +50,14 @@ class CatalogedTable:
         table_format: what the catalog says of its format; "lance" in any case for a Lance table.
         properties: of the table in the catalog, without those that the catalog adds.
         storage_options: credentials and endpoint, if the catalog sends them.
+        creation: the value of `CREATION`; empty if its creator gave none.
     """
 
     location: str
     table_format: str
     properties: Mapping[str, str] = field(default_factory=dict)
     storage_options: Mapping[str, str] = field(default_factory=dict)
+    creation: str = ""
 
     @property
     def is_lance(self) -> bool:

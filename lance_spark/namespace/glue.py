@@ -18,11 +18,10 @@ from lance_spark.errors import (
     NotFoundError,
     StorageError,
 )
-from lance_spark.namespace.external_catalog import CatalogedTable, ExternalCatalog
+from lance_spark.namespace.external_catalog import CREATION, CatalogedTable, ExternalCatalog
 from lance_spark.namespace.glue_client import FIELDS, GlueClient, database_with, parameters_of
 from lance_spark.namespace.metastore_tables import (
     COLUMN,
-    CREATION,
     EXTERNAL_TABLE,
     INPUT_FORMAT,
     OUTPUT_FORMAT,

@@ -21,10 +21,10 @@ from lance_spark.errors import (
     NotFoundError,
     UnsupportedFeatureError,
 )
-from lance_spark.namespace.external_catalog import CatalogedTable, ExternalCatalog
+from lance_spark.namespace.external_catalog import CREATION, CatalogedTable, ExternalCatalog
 from lance_spark.namespace.hive_client import RefusedError
 from lance_spark.namespace.hive_metastore import HiveMetastore, HivePlace, is_external, make_external
-from lance_spark.namespace.metastore_tables import CREATION, marked, table_format, user_properties
+from lance_spark.namespace.metastore_tables import marked, table_format, user_properties
 from lance_spark.namespace.object_id import Identifier, format_identifier
 from lance_spark.namespace.settings import CatalogSettings, read_settings
 from lance_spark.storage.paths import absolute_uri, below

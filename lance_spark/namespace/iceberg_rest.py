@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from secrets import token_hex
 from typing import Any
 from urllib.parse import quote
 
 from lance_spark.errors import InvalidInputError, NotFoundError
-from lance_spark.namespace.external_catalog import TABLE_TYPE, CatalogedTable
+from lance_spark.namespace.external_catalog import CREATION, TABLE_TYPE, CatalogedTable
 from lance_spark.namespace.iceberg_namespaces import VENDED, WITHOUT_HISTORY, IcebergNamespaces
 from lance_spark.namespace.object_id import Identifier, format_identifier
 from lance_spark.namespace.server_settings import COMMON_SETTINGS, address, server_of, vends_credentials, with_level
@@ -69,17 +70,18 @@ class IcebergRestCatalog(IcebergNamespaces):
     def add_table(
         self, identifier: Identifier, location: str, properties: Mapping[str, str]
     ) -> Mapping[str, str] | None:
+        mark = token_hex(16)
         body = {
             "name": identifier[-1],
             "location": location,
             "schema": _PLACEHOLDER,
-            "properties": {**properties, TABLE_TYPE: "lance"},
+            "properties": {**properties, TABLE_TYPE: "lance", CREATION: mark},
         }
         path, headers = f"{self.route(identifier[:-1])}/tables", VENDED if self._vends else {}
         try:
             answer = self.sent("POST", path, format_identifier(identifier), body=body, headers=headers)
         except LostReplyError as lost:
-            return self.settled(lost, lambda: self.ours(identifier, location)).storage_options
+            return self.settled(lost, lambda: self.ours(identifier, location, mark)).storage_options
         metadata = answer.get("metadata")
         self.check_place(identifier, location, metadata.get("location") if isinstance(metadata, dict) else None)
         return iceberg_options(location, answer) if self._vends else {}
@@ -119,9 +121,9 @@ class IcebergRestCatalog(IcebergNamespaces):
             raise self.nonsense(about, "it has no metadata")
         given, location = texts(metadata.get("properties")), metadata.get("location")
         location = location if isinstance(location, str) else ""
-        properties = {name: value for name, value in given.items() if name != TABLE_TYPE}
+        properties = {name: value for name, value in given.items() if name not in (TABLE_TYPE, CREATION)}
         options = iceberg_options(location, answer) if location and self._vends else {}
-        return CatalogedTable(location, given.get(TABLE_TYPE, "iceberg"), properties, options)
+        return CatalogedTable(location, given.get(TABLE_TYPE, "iceberg"), properties, options, given.get(CREATION, ""))
 
     def _is_left(self, identifier: Identifier) -> bool:
         try:

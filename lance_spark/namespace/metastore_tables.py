@@ -19,9 +19,6 @@ OUTPUT_FORMAT = "org.apache.hadoop.hive.ql.io.HiveIgnoreKeyTextOutputFormat"
 SERDE = "org.apache.hadoop.hive.serde2.lazy.LazySimpleSerDe"
 EXTERNAL_TABLE = "EXTERNAL_TABLE"
 
-CREATION = "lance_spark.creation"
-"""The parameter of a new table's SerDe with a random value, by which its creator knows it if the reply got lost."""
-
 _MARKERS: Mapping[str, str] = {"managed_by": "storage", "empty_table": "true"}
 _PURGE = "external.table.purge"
 _OF_CATALOG = frozenset(

@@ -6,11 +6,12 @@ The first level of each name is the catalog of Polaris. Namespaces are those of 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from secrets import token_hex
 from typing import Any
 from urllib.parse import quote
 
 from lance_spark.errors import NotFoundError
-from lance_spark.namespace.external_catalog import TABLE_TYPE, CatalogedTable
+from lance_spark.namespace.external_catalog import CREATION, TABLE_TYPE, CatalogedTable
 from lance_spark.namespace.iceberg_namespaces import VENDED, WITHOUT_HISTORY, IcebergNamespaces, Warehouse
 from lance_spark.namespace.object_id import Identifier, format_identifier
 from lance_spark.namespace.server_settings import (
@@ -94,17 +95,18 @@ class PolarisCatalog(IcebergNamespaces):
         self, identifier: Identifier, location: str, properties: Mapping[str, str]
     ) -> Mapping[str, str] | None:
         about = format_identifier(identifier)
+        mark = token_hex(16)
         body = {
             "name": identifier[-1],
             "format": "lance",
             "base-location": location,
-            "properties": {**properties, TABLE_TYPE: "lance"},
+            "properties": {**properties, TABLE_TYPE: "lance", CREATION: mark},
         }
         headers = VENDED if self._vends else {}
         try:
             answer = self.sent("POST", self._generic(identifier[:-1]), about, body=body, headers=headers)
         except LostReplyError as lost:
-            return self.settled(lost, lambda: self.ours(identifier, location)).storage_options
+            return self.settled(lost, lambda: self.ours(identifier, location, mark)).storage_options
         table = answer.get("table")
         self.check_place(identifier, location, table.get("base-location") if isinstance(table, dict) else None)
         return iceberg_options(location, answer) if self._vends else {}
@@ -127,6 +129,8 @@ class PolarisCatalog(IcebergNamespaces):
             raise self.nonsense(about, "it has no table")
         location, kind = table.get("base-location"), table.get("format")
         location = location if isinstance(location, str) else ""
-        properties = {name: value for name, value in texts(table.get("properties")).items() if name != TABLE_TYPE}
+        given = texts(table.get("properties"))
+        properties = {name: value for name, value in given.items() if name not in (TABLE_TYPE, CREATION)}
         options = iceberg_options(location, answer) if location and self._vends else {}
-        return CatalogedTable(location, kind if isinstance(kind, str) else "", properties, options)
+        kind = kind if isinstance(kind, str) else ""
+        return CatalogedTable(location, kind, properties, options, given.get(CREATION, ""))

@@ -183,14 +183,15 @@ class ServedNamespace(Namespace):
         """
         given = dict(properties or {}) or None
         place = None if location is None else absolute_uri(uri_text(location))
+        is_lost = False
         try:
             reply = self._ask("declare_table", checked(identifier), location=place, properties=given)
         except LostReplyError:
             # Whoever declared it: the store lets one writer make the first version.
-            reply = self._looked_up(identifier)
+            reply, is_lost = self._looked_up(identifier), True
             if reply is None or not reply.is_only_declared:
                 raise
-        entry = self._entry(reply, identifier, is_declared=True)
+        entry = replace(self._entry(reply, identifier, is_declared=True), may_be_anothers=is_lost)
         if not reply.managed_versioning:
             return entry
         served = self.served_table((*self._parent, *identifier), entry.uri)

@@ -6,11 +6,12 @@ Names have exactly three levels: catalog, schema and table.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from secrets import token_hex
 from typing import Any
 from urllib.parse import quote
 
 from lance_spark.errors import InvalidInputError, LanceError, NotEmptyError, NotFoundError
-from lance_spark.namespace.external_catalog import TABLE_TYPE, CatalogedTable
+from lance_spark.namespace.external_catalog import CREATION, TABLE_TYPE, CatalogedTable
 from lance_spark.namespace.object_id import Identifier, format_identifier
 from lance_spark.namespace.server_settings import (
     COMMON_SETTINGS,
@@ -126,14 +127,15 @@ class UnityCatalog(VendingCatalog):
         given, location = texts(answer.get("properties")), answer.get("storage_location")
         location = location if isinstance(location, str) else ""
         kind = given.get(TABLE_TYPE) or str(answer.get("data_source_format") or answer.get("table_type") or "")
-        properties = {name: value for name, value in given.items() if name not in _OF_CATALOG}
+        properties = {name: value for name, value in given.items() if name not in (*_OF_CATALOG, CREATION)}
         is_ours = kind.lower() == "lance"
         options = self._credentials(answer, location, identifier) if vends and is_ours else {}
-        return CatalogedTable(location, kind, properties, options)
+        return CatalogedTable(location, kind, properties, options, given.get(CREATION, ""))
 
     def add_table(
         self, identifier: Identifier, location: str, properties: Mapping[str, str]
     ) -> Mapping[str, str] | None:
+        mark = token_hex(16)
         body = {
             "name": identifier[2],
             "catalog_name": identifier[0],
@@ -143,12 +145,12 @@ class UnityCatalog(VendingCatalog):
             "data_source_format": "TEXT",
             "columns": [_PLACEHOLDER],
             "storage_location": location,
-            "properties": {**properties, **_OF_CATALOG},
+            "properties": {**properties, **_OF_CATALOG, CREATION: mark},
         }
         try:
             answer = self.sent("POST", "/tables", format_identifier(identifier), body=body)
         except LostReplyError as lost:
-            return self.settled(lost, lambda: self.ours(identifier, location)).storage_options
+            return self.settled(lost, lambda: self.ours(identifier, location, mark)).storage_options
         self.check_place(identifier, location, answer.get("storage_location"))
         return self._credentials(answer, location, identifier) if self._vends else {}
 

@@ -145,12 +145,14 @@ class VendingCatalog(ServerCatalog):
                 "withdrawn. Set root, or give the table a location, where the catalog allows it"
             )
 
-    def ours(self, identifier: Identifier, location: str) -> CatalogedTable | None:
-        """The Lance table of this name, if it lies at `location`."""
+    def ours(self, identifier: Identifier, location: str, creation: str | None = None) -> CatalogedTable | None:
+        """The Lance table of this name, if it lies at `location`, and was made with `creation` if that is given."""
         try:
             found = self.look_up(identifier, vends=self._vends)
         except NotFoundError:
             return None
+        if creation is not None and found.creation != creation:
+            raise AlreadyExistsError(f"{format_identifier(identifier)} exists in {self.description}")
         return found if found.is_lance and is_same_place(location, found.location) else None
 
     def _options(self, sent: Mapping[str, str] | None) -> Mapping[str, str]:

@@ -38,6 +38,7 @@ class NewName:
         location: the directory that gets the name after the table's first version, relative to the root of a directory
             catalog; None: the name is reserved.
         has_own_place: whether the catalog has chosen the place for this table alone; a user's may hold other files.
+        is_ours: whether nobody else can have reserved the name, so that it may be taken back.
     """
 
     names: Namespace
@@ -46,6 +47,7 @@ class NewName:
     storage_options: Mapping[str, str] = field(default_factory=dict)
     location: str | None = None
     has_own_place: bool = True
+    is_ours: bool = True
 
     @classmethod
     def reserve(
@@ -79,7 +81,14 @@ class NewName:
             return cls(names, identifier, uri, dict(storage_options), place, has_own_place)
         entry = names.declare_table(identifier, location=location, properties={})
         options = merged(storage_options, entry.storage_options)
-        return cls(names, identifier, entry.uri, options, has_own_place=has_own_place)
+        return cls(
+            names,
+            identifier,
+            entry.uri,
+            options,
+            has_own_place=has_own_place,
+            is_ours=not entry.may_be_anothers,
+        )
 
     def give(self, replaces: str | None = None) -> None:
         """Makes the name lead to the table, whose first version is there.
@@ -100,7 +109,7 @@ class NewName:
 
     def withdraw(self) -> None:
         """Takes back what a failed statement has reserved, unless there is a table."""
-        if self._is_made():
+        if not self.is_ours or self._is_made():
             return
         if self.location is None:
             self._release()

@@ -24,6 +24,7 @@ from lance_spark.errors import (
 )
 from lance_spark.namespace.directory import DirectoryNamespace
 from lance_spark.namespace.rest import RestNamespace
+from lance_spark.partitioned.new_name import NewName
 from lance_spark.storage.http_parts import HttpLimits
 from tests.support.s3_proxy import ANSWER_LOST, NOT_SENT, S3Proxy, Trouble, landed_but, refused, s3_proxy
 
@@ -164,6 +165,21 @@ def test_a_change_whose_answer_is_lost_is_looked_up(behind: tuple[RestNamespace,
     names.drop_namespace(("db",))
     assert names.list_namespaces() == []
     assert proxy.troubles == []
+
+
+def test_a_name_that_may_be_anothers_is_not_taken_back(behind: tuple[RestNamespace, S3Proxy], root: str) -> None:
+    """The answer is lost with which the server says that another writer was first."""
+    names, proxy = behind
+    RestNamespace(proxy.endpoint).declare_table(("t",))
+    proxy.troubles = [ANSWER_LOST]
+    new = NewName.reserve(names, ("t",), {}, partitioned=False)
+    new.withdraw()
+    assert names.list_tables() == ["t"]
+    lance_spark.write(ROWS, names.table_location(("t",)).uri)
+    proxy.troubles = [ANSWER_LOST]
+    with pytest.raises(StorageError):
+        NewName.reserve(names, ("t",), {}, partitioned=False)
+    assert lance_spark.open(names.table_location(("t",)).uri).count_rows() == 3
 
 
 @pytest.mark.parametrize("trouble", [NOT_SENT, refused(500, "Broken")], ids=["lost", "500"])

@@ -19,6 +19,7 @@ from lance_spark.errors import (
     UnsupportedFeatureError,
 )
 from lance_spark.namespace.opening import CatalogPlace, check_kind
+from lance_spark.storage.paths import place_of
 from tests.support.catalog_servers import LOST, Fault, Request
 from tests.support.iceberg_servers import IcebergServer, IcebergTable, PolarisServer
 from tests.support.server_catalogs import KINDS, Opened, opened
@@ -273,9 +274,22 @@ def test_a_table_of_somebody_else_is_not_taken_when_the_answer_is_lost(place: Op
     names.create_namespace(("db",))
     place.theirs().ask("declare_table", "db", "t", location=f"{place.root}/mine")
     place.server.order("POST", "tables", Fault(status=500))
-    with pytest.raises(StorageError):
+    with pytest.raises(AlreadyExistsError, match="t exists in"):
         names.declare_table(("db", "t"))
     assert names.table_location(("db", "t")).uri.removeprefix("file://") == f"{place.root}/mine"
+
+
+def test_a_table_of_another_writer_at_the_same_place_is_not_taken(place: Opened) -> None:
+    """Taking it would end in the removal of its name, because its place is not free any more."""
+    names = place.ours()
+    names.create_namespace(("db",))
+    first = names.declare_table(("db", "t"))
+    lance_spark.write(ROWS, first.uri)
+    place.server.order("POST", "tables", Fault(status=500))
+    with pytest.raises(AlreadyExistsError, match="t exists in"):
+        names.declare_table(("db", "t"))
+    assert place_of(names.table_location(("db", "t")).uri) == place_of(first.uri)
+    assert not {name for name in names.table_location(("db", "t")).properties if name.startswith("lance_spark")}
 
 
 def test_all_pages_are_read(place: Opened) -> None:

@@ -294,8 +294,9 @@ def _stage(request: MakeRequest) -> TableHandle | MakeReply:
         new = new_identifier(request.catalog, identifier)
         if new is None:
             return MakeReply("no_namespace")
-        identifier, declared = new, True
-        place, _ = _reserved(request, open_namespace(request.catalog), identifier)
+        identifier = new
+        place, reserved = _reserved(request, open_namespace(request.catalog), identifier)
+        declared = reserved.is_ours
     staged = Staged(
         columns=request.schema,
         properties=request.properties,
@@ -341,8 +342,9 @@ def _stage_partitioned(
     if place is None or changes_kind:
         assert identifier is not None, "a path has its place"
         names = directory(request.catalog) if changes_kind and place is not None else open_namespace(request.catalog)
-        place, location = _reserved(request, names, identifier, partitioned=True)
-        staged = replace(staged, location=location, declared=location is None)
+        place, reserved = _reserved(request, names, identifier, partitioned=True)
+        declared = reserved.location is None and reserved.is_ours
+        staged = replace(staged, location=reserved.location, declared=declared)
         whole = None
     if request.partitioning:
         return stage_partitioned(staged, place, whole, request.options, request.like_schema())
@@ -352,8 +354,8 @@ def _stage_partitioned(
 
 def _reserved(
     request: MakeRequest, names: Namespace, identifier: tuple[str, ...], *, partitioned: bool = False
-) -> tuple[ResolvedTable, str | None]:
-    """The place of a new table, and its directory if it gets its name later. Raises as `NewName.reserve`."""
+) -> tuple[ResolvedTable, NewName]:
+    """The place of a new table, and its name. Raises as `NewName.reserve`."""
     new = NewName.reserve(
         names,
         identifier,
@@ -361,7 +363,7 @@ def _reserved(
         partitioned=partitioned,
         location=request.properties.get("location"),
     )
-    return ResolvedTable(new.uri, new.storage_options, name=display_name(request.catalog, identifier)), new.location
+    return ResolvedTable(new.uri, new.storage_options, name=display_name(request.catalog, identifier)), new
 
 
 def staged_table(handle: TableHandle) -> StagedTable:

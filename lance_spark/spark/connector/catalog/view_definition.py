@@ -18,7 +18,7 @@ FORMAT = 1
 _VIEW = "VIEW"
 _KIND = "table_type"
 _EVOLUTION = "EVOLUTION"
-_UNREADABLE = (InvalidInputError, PySparkException, ValueError, KeyError, TypeError, AttributeError)
+_UNREADABLE = (InvalidInputError, PySparkException, ValueError, KeyError, TypeError, AttributeError, RecursionError)
 """What wrong JSON of a struct type raises."""
 
 
@@ -93,15 +93,7 @@ def definition_from_json(text: str, name: str) -> ViewDefinition:
             raise ValueError(f"{len(columns)} columns, and {len(definition.query_columns)} of the query")
     except UnsupportedFeatureError:
         raise
-    except (
-        InvalidInputError,
-        PySparkException,
-        ValueError,
-        KeyError,
-        TypeError,
-        AttributeError,
-        RecursionError,
-    ) as error:
+    except _UNREADABLE as error:
         raise CorruptFileError(
             f"the definition of the view {name} in __manifest is unreadable ({error}); CREATE OR REPLACE VIEW or DROP "
             "VIEW repairs it"

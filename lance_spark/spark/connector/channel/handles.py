@@ -84,7 +84,7 @@ class Staged:
         columns: of the statement; rows may have other columns.
         properties: the statement's TBLPROPERTIES.
         identifier: its name in the catalog, None for a path.
-        declared: whether the name was reserved for it.
+        declared: whether the name was reserved for it, and for nobody else.
         location: of a table that gets its name at commit, relative to the catalog's root.
         replaces: URI of the table that has the name until then, if a plain table replaces a partitioned one or the
             reverse.
