@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
+from functools import lru_cache
 from itertools import islice
 from typing import Any
 from urllib.parse import quote, unquote
@@ -89,7 +90,7 @@ class ServedVersions:
         self._root = root
         place = parse_root(root)
         self._key = place.location.strip("/") if place.scheme == "file" else place.location.partition("/")[2]
-        self._server = PerProcess(self._connected)
+        self._server = _shared(table.server, tuple(sorted(table.headers.items())))
         name = quote(_DELIMITER.join(table.identifier), safe="")
         self._path = f"/v1/table/{name}/version"
 
@@ -239,5 +240,8 @@ class ServedVersions:
             "POST", f"{self._path}/{operation}", about, query=asked, body=body, may_repeat=may_repeat
         )
 
-    def _connected(self) -> JsonServer:
-        return JsonServer(self._table.server, description=self._table.server, headers=self._table.headers)
+
+@lru_cache(maxsize=16)
+def _shared(server: str, headers: tuple[tuple[str, str], ...]) -> PerProcess[JsonServer]:
+    """The server's connections in this process, for all its tables."""
+    return PerProcess(lambda: JsonServer(server, description=server, headers=dict(headers)))
