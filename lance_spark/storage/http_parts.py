@@ -21,6 +21,7 @@ class HttpLimits:
         answer_seconds: for one request with its whole answer.
         retry_seconds: for one request with all its repetitions, while the server answers.
         silence_seconds: for one request with all its repetitions, while it does not.
+        open_seconds: after a request without an answer, in which others are sent once only: the server is down.
         body_bytes: of an answer.
         sleep: waits.
         clock: seconds that never go back.
@@ -31,6 +32,7 @@ class HttpLimits:
     answer_seconds: float = 120.0
     retry_seconds: float = 120.0
     silence_seconds: float = 15.0
+    open_seconds: float = 30.0
     body_bytes: int = 64 << 20
     sleep: Callable[[float], None] = field(default=time.sleep, repr=False)
     clock: Callable[[], float] = field(default=time.monotonic, repr=False)

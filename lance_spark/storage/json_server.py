@@ -45,13 +45,21 @@ class _LaterError(Exception):
         seconds: for which it may be repeated, from its beginning.
         retry_after: what the server says of that.
         has_effect: whether it may have been carried out.
+        is_silent: whether the server has answered nothing.
     """
 
     def __init__(
-        self, error: StorageError, seconds: float, retry_after: str | None = None, *, has_effect: bool = True
+        self,
+        error: StorageError,
+        seconds: float,
+        retry_after: str | None = None,
+        *,
+        has_effect: bool = True,
+        is_silent: bool = False,
     ) -> None:
         super().__init__()
-        self.error, self.seconds, self.retry_after, self.has_effect = error, seconds, retry_after, has_effect
+        self.error, self.seconds, self.retry_after = error, seconds, retry_after
+        self.has_effect, self.is_silent = has_effect, is_silent
 
 
 class JsonServer:
@@ -88,6 +96,7 @@ class JsonServer:
         self.description = description
         self.limits = limits or HttpLimits()
         self._token = token or BearerToken()
+        self._silent_at: float | None = None
         for name, value in (headers or {}).items():
             if not _HEADER.fullmatch(name) or not is_header_value(value):
                 raise InvalidInputError(f"the setting header.{name} is no header of HTTP")
@@ -178,13 +187,18 @@ class JsonServer:
 
     def _repeated(self, attempt: Callable[[], Mapping[str, Any]]) -> Mapping[str, Any]:
         began, pause = self.limits.clock(), _FIRST_PAUSE_SECONDS
+        is_down = self._silent_at is not None and began < self._silent_at + self.limits.open_seconds
         while True:
             try:
-                return attempt()
+                reply = attempt()
+                self._silent_at = None
+                return reply
             except _LaterError as failure:
                 asked = wait_seconds(failure.retry_after)
                 wait = pause * random.uniform(0.75, 1.25) if asked is None else asked
-                if self.limits.clock() + wait > began + failure.seconds:
+                now = self.limits.clock()
+                if now + wait > began + (0 if is_down and failure.is_silent else failure.seconds):
+                    self._silent_at = now if failure.is_silent else None
                     raise failure.error from failure.error.__cause__
             self.limits.sleep(wait)
             pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
@@ -236,7 +250,8 @@ class JsonServer:
             failed = StorageError(f"{self.description} does not answer: {shown(str(error), ())}")
             failed.__cause__ = error
             has_effect = not isinstance(error, (NewConnectionError, ConnectTimeoutError))
-            raise _LaterError(failed, self.limits.silence_seconds, has_effect=has_effect) from None
+            silence = self.limits.silence_seconds
+            raise _LaterError(failed, silence, has_effect=has_effect, is_silent=True) from None
 
     def _checked(self, reply: _Reply, method: str, about: str, hidden: frozenset[str]) -> Mapping[str, Any]:
         """The object of an answer."""

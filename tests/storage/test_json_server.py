@@ -101,6 +101,27 @@ def test_connections_that_break_are_made_again(other: IcebergServer, clock: Cloc
     assert clock.now < 20
 
 
+def test_a_server_that_is_down_is_not_waited_for_again(other: IcebergServer, clock: Clock) -> None:
+    names = catalog(other, clock.limits())
+    assert names.list_namespaces() == ["db"]
+    other.order("GET", "namespaces", Fault(), times=1000)
+    with pytest.raises(StorageError, match="the catalog does not answer"):
+        names.list_namespaces()
+    waited = clock.now
+    assert waited > 5
+    with pytest.raises(StorageError, match="the catalog does not answer"):
+        names.list_namespaces()
+    assert clock.now == waited
+    clock.now += 31
+    with pytest.raises(StorageError, match="the catalog does not answer"):
+        names.list_namespaces()
+    assert clock.now > waited + 36
+    other._faults.clear()
+    assert names.list_namespaces() == ["db"]
+    other.order("GET", "namespaces", Fault(), times=2)
+    assert names.list_namespaces() == ["db"]
+
+
 def test_a_server_that_is_not_there(clock: Clock) -> None:
     with serving(server := IcebergServer()):
         pass
