@@ -152,12 +152,19 @@ def test_tables_are_registered_and_renamed(folder: Catalog, tmp_path: Path, part
     assert found.count_rows() == 3
     with pytest.raises(InvalidInputError):
         folder.register_table("db.u", tmp_path / "elsewhere")
+    again = found.append(ROWS) if partition_by else found.append(ROWS).delete("id = 1")
+    if not partition_by:  # What follows each commit of a plain table follows those of a registered one.
+        again = again.update_config({"lance.auto_cleanup.interval": "1", "lance.auto_cleanup.retain_versions": "1"})
+        for value in (2, 3):
+            again = again.delete(f"id = {value}")
+        assert [entry.version for entry in again.versions()] == [again.version]
+        lance_spark.open(tmp_path / "elsewhere").append(ROWS)
     folder.rename_table("db.t", "moved")
     assert folder.list_tables() == ["moved"]
-    assert folder.open_table("moved").count_rows() == 3
+    assert folder.open_table("moved").count_rows() == (6 if partition_by else 3)
     folder.deregister_table("moved")
     assert folder.list_tables() == []
-    assert lance_spark.open(tmp_path / "elsewhere").count_rows() == 3
+    assert lance_spark.open(tmp_path / "elsewhere").count_rows() == (6 if partition_by else 3)
     with pytest.raises(NotFoundError):
         folder.register_table("db.t", tmp_path / "nowhere")
 

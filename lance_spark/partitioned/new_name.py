@@ -24,6 +24,7 @@ from lance_spark.partitioned.dataset import PartitionedDataset
 from lance_spark.partitioned.table import is_partitioned_table
 from lance_spark.storage import open_store
 from lance_spark.storage.paths import UriOrPath, with_absolute_path
+from lance_spark.table.access import located
 from lance_spark.table.dataset import Dataset
 from lance_spark.table.location import TableLocation
 from lance_spark.table.row_level.write_target import remove_late_files
@@ -156,13 +157,13 @@ def register(
     """
     if isinstance(names, DirectoryNamespace):
         uri = location_uri(names.root, requested_location(names.root, location))
-        found = find_table(TableLocation(uri, storage_options))
+        found = find_table(located(uri, storage_options))
         if found is None:
             raise NotFoundError(f"there is no Lance table at {with_absolute_path(uri)}")
         names.register_table(identifier, location)
         return found, uri
     entry = names.register_table(identifier, location)
-    found = find_table(TableLocation(entry.uri, merged(storage_options, entry.storage_options)))
+    found = find_table(located(entry.uri, merged(storage_options, entry.storage_options)))
     if found is None:
         names.deregister_table(identifier)
         raise NotFoundError(f"there is no Lance table at {entry.uri}; its name was withdrawn")
