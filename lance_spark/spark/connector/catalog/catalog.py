@@ -15,6 +15,7 @@ from lance_spark.spark.connector.catalog.resolve import (
     is_unmade,
     make_default,
     new_identifier,
+    new_namespace,
     open_namespace,
     remove_expired_tables,
 )
@@ -209,13 +210,10 @@ def _check_droppable(request: DropRequest) -> None:
 def rename_table(request: RenameRequest, _call: Call) -> Outcome:
     """Gives a table another name."""
     names = open_namespace(request.catalog)
-    namespace = request.new_namespace
-    if namespace[:1] == (request.catalog.name,) and actual_namespace(request.catalog, namespace) is None:
-        namespace = namespace[1:]  # Spark passes the new name as it was written, including the catalog.
     old = actual_table(request.catalog, (*request.namespace, request.name))
     if old is None:
         return Outcome(_NO_TABLE)
-    given = (*namespace, request.new_name)
+    given = (*new_namespace(request.catalog, request.new_namespace), request.new_name)
     new = new_identifier(request.catalog, given) or given
     known = actual_table(request.catalog, new)
     # A table may be renamed to a different case of its own name.

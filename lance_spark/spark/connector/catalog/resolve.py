@@ -128,6 +128,13 @@ def actual_namespace(catalog: CatalogSettings, path: tuple[str, ...]) -> tuple[s
     return DEFAULT_NAMESPACE if actual is None and folded == DEFAULT_NAMESPACE else actual
 
 
+def new_namespace(catalog: CatalogSettings, written: tuple[str, ...]) -> tuple[str, ...]:
+    """The namespace of a new name in RENAME, which Spark passes as it was written, including the catalog."""
+    if written[:1] == (catalog.name,) and actual_namespace(catalog, written) is None:
+        return written[1:]
+    return written
+
+
 def is_unmade(catalog: CatalogSettings, namespace: tuple[str, ...]) -> bool:
     """Whether this is the default namespace, and the catalog does not have it yet."""
     return namespace == DEFAULT_NAMESPACE and not open_namespace(catalog).namespace_exists(namespace)

@@ -12,7 +12,7 @@ from lance_spark.errors import (
 )
 from lance_spark.namespace.object_id import Identifier, format_identifier
 from lance_spark.spark.compat import SPARK
-from lance_spark.spark.connector.catalog.catalog import NamespaceReply, NamespaceRequest, Outcome
+from lance_spark.spark.connector.catalog.catalog import NamespaceReply, NamespaceRequest, Outcome, list_tables
 from lance_spark.spark.connector.catalog.resolve import (
     TableName,
     actual_namespace,
@@ -20,6 +20,7 @@ from lance_spark.spark.connector.catalog.resolve import (
     display_name,
     is_unmade,
     new_identifier,
+    new_namespace,
     open_namespace,
 )
 from lance_spark.spark.connector.catalog.view_definition import (
@@ -84,15 +85,10 @@ def list_views(request: NamespaceRequest, _call: Call) -> NamespaceReply:
 
 
 @operation("catalog.list_relations")
-def list_relations(request: NamespaceRequest, _call: Call) -> RelationsReply:
+def list_relations(request: NamespaceRequest, call: Call) -> RelationsReply:
     """The tables and views directly in a namespace."""
-    namespace = actual_namespace(request.catalog, request.namespace)
-    if namespace is None:
-        return RelationsReply(_NO_NAMESPACE)
-    if is_unmade(request.catalog, namespace):
-        return RelationsReply(_OK)
-    names = open_namespace(request.catalog)
-    return RelationsReply(_OK, tuple(names.list_tables(namespace)), tuple(names.list_views(namespace)))
+    tables, views = list_tables(request, call), list_views(request, call)
+    return RelationsReply(views.outcome, tables.names, views.names)
 
 
 @operation("catalog.view")
@@ -162,13 +158,10 @@ def drop_view(request: ViewRequest, _call: Call) -> Done:
 @operation("catalog.rename_view")
 def rename_view(request: ViewRequest, _call: Call) -> Outcome:
     """Gives a view another name."""
-    namespace = request.new_namespace
-    if namespace[:1] == (request.catalog.name,) and actual_namespace(request.catalog, namespace) is None:
-        namespace = namespace[1:]  # Spark passes the new name as it was written, including the catalog.
     old = _actual(request.table_name())
     if old is None:
         return Outcome(_NO_VIEW)
-    given = (*namespace, request.new_name)
+    given = (*new_namespace(request.catalog, request.new_namespace), request.new_name)
     new = new_identifier(request.catalog, given)
     if new is None:
         raise NotFoundError(f"there is no namespace {format_identifier(given[:-1])} to rename the view into")
