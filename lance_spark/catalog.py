@@ -12,6 +12,7 @@ from lance_spark.errors import AlreadyExistsError, CommitStateUnknownError, Inva
 from lance_spark.namespace.base import Namespace
 from lance_spark.namespace.object_id import Identifier
 from lance_spark.namespace.opening import ADDRESSES, DIRECTORY, CatalogPlace, check_kind
+from lance_spark.namespace.settings import boolean_setting
 from lance_spark.namespace.vended_credentials import merged
 from lance_spark.partitioned.access import find_table, open_table, write_table
 from lance_spark.partitioned.new_name import NewName, register
@@ -58,7 +59,7 @@ def connect(root_or_uri: UriOrPath | None = None, *, impl: str = DIRECTORY, **pr
     storage = {name[len(_STORAGE) :]: value for name, value in properties.items() if name.lower().startswith(_STORAGE)}
     given = {name: value for name, value in properties.items() if not name.lower().startswith(_STORAGE)}
     parent, delimiter = given.pop("parent", None), given.pop("parent_delimiter", ".")
-    single_level = _boolean("single_level_ns", given.pop("single_level_ns", "false"))
+    single_level = boolean_setting("single_level_ns", given.pop("single_level_ns", "false"))
     if kind == DIRECTORY:
         if root_or_uri is None or given or parent is not None:
             wrong = next(iter(given), "parent")
@@ -288,13 +289,6 @@ class Catalog:
         except NotFoundError:
             return None
         return TableLocation(entry.uri, merged(self._place.storage_options, entry.storage_options))
-
-
-def _boolean(name: str, text: str) -> bool:
-    known = {"true": True, "false": False}
-    if text.strip().lower() not in known:
-        raise InvalidInputError(f"setting {name} of a catalog is {text!r}; it is true or false")
-    return known[text.strip().lower()]
 
 
 def _path(name: Name) -> Identifier:

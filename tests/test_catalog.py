@@ -257,7 +257,7 @@ def test_one_namespace_for_the_tables_of_the_root(tmp_path: Path) -> None:
     with pytest.raises(UnsupportedFeatureError, match="has one namespace, default"):
         flat.create_namespace("x")
     with pytest.raises(InvalidInputError, match="it is true or false"):
-        lance_spark.connect(tmp_path, single_level_ns="yes")
+        lance_spark.connect(tmp_path, single_level_ns="maybe")
 
 
 def test_what_a_server_cannot_do_is_said(tmp_path: Path) -> None:

@@ -329,7 +329,7 @@ class DirectoryNamespace(DirectoryViews):
         identifier, properties = checked(identifier), checked_properties(properties)
         metadata, location = properties_to_json(properties), requested_location(self.root, location)
         entry = self._directories.entry(location, properties)
-        if entry.is_declared and not has_table(entry.uri, self._storage_options):
+        if not has_table(entry.uri, self._storage_options):
             raise NotFoundError(f"there is no table at {entry.uri}")
         own_directory = len(identifier) == 1 and location == listed_directory(identifier[0])
         if self._catalog is None:

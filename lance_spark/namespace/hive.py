@@ -61,7 +61,7 @@ class HiveCatalog(ExternalCatalog):
 
     folds_case = True
     levels = 1
-    """Those above a table."""
+    """The number of levels above a table."""
 
     def __init__(
         self, settings: CatalogSettings, parent: Identifier = (), storage_options: Mapping[str, str] | None = None

@@ -186,11 +186,7 @@ class IcebergNamespaces(VendingCatalog):
         """
         found = list(names)
         with ThreadPoolExecutor(_LIST_WORKERS) as pool:
-            try:
-                kinds = list(pool.map(self._is_lance, [(*namespace, name) for name in found]))
-            except BaseException:
-                pool.shutdown(wait=False, cancel_futures=True)
-                raise
+            kinds = list(pool.map(self._is_lance, [(*namespace, name) for name in found]))
         return [(name, kind) for name, kind in zip(found, kinds, strict=True) if kind is not None]
 
     def _is_lance(self, identifier: Identifier) -> bool | None:

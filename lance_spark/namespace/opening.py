@@ -13,7 +13,7 @@ from lance_spark.namespace.base import Namespace
 from lance_spark.namespace.directory import DirectoryNamespace
 from lance_spark.namespace.object_id import Identifier
 from lance_spark.namespace.single_level import SingleLevelNamespace
-from lance_spark.storage.renewal import EXPIRES, RENEWAL
+from lance_spark.storage.options import EXPIRES, RENEWAL
 
 DIRECTORY = "dir"
 KINDS: Mapping[str, str] = {
@@ -99,6 +99,23 @@ class CatalogPlace:
         if self.root is None:
             raise InvalidInputError("a catalog with impl = dir needs the setting root, its folder")
         return DirectoryNamespace(self.root, self.storage_options, distinct_when_folded=self.distinct_when_folded)
+
+
+def renewed(text: str) -> Mapping[str, str]:
+    """The storage options of a table as its catalog sends them now.
+
+    Raises:
+        InvalidInputError: the option was not made by `CatalogPlace.renewable`.
+        LanceError: the catalog does not respond, or the table was dropped.
+    """
+    try:
+        told = json.loads(text)
+        # The identifier is that of the whole catalog.
+        fields = {**told["place"], "parent": tuple(told["place"]["parent"]), "single_level": False}
+        place, identifier = CatalogPlace(**fields), tuple(told["identifier"])
+    except (ValueError, KeyError, TypeError) as error:
+        raise InvalidInputError(f"storage option {RENEWAL} is set by catalogs only") from error
+    return place.open().table_location(identifier).storage_options
 
 
 def check_kind(impl: str) -> str:

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from lance_spark.errors import InvalidInputError
 from lance_spark.namespace.bearer_tokens import TOKEN_SETTINGS, bearer_token
 from lance_spark.namespace.object_id import Identifier
-from lance_spark.namespace.settings import CatalogSettings
+from lance_spark.namespace.settings import CatalogSettings, boolean_setting
 from lance_spark.storage.http_parts import HttpLimits, checked_url
 from lance_spark.storage.json_server import JsonServer
-from lance_spark.storage.options import boolean
 
 COMMON_SETTINGS = {
     "endpoint": "endpoint",
@@ -70,10 +68,7 @@ def vends_credentials(settings: CatalogSettings) -> bool:
     Raises:
         InvalidInputError: the value is neither true nor false.
     """
-    try:
-        return boolean(settings.text("vend_credentials") or "true")
-    except ValueError as error:
-        raise InvalidInputError(f"the setting vend_credentials is {error}") from None
+    return boolean_setting("vend_credentials", settings.text("vend_credentials") or "true")
 
 
 def with_level(settings: CatalogSettings, name: str, parent: Identifier) -> Identifier:

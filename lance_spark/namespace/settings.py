@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from lance_spark.errors import InvalidInputError
+from lance_spark.storage.options import boolean
 
 HEADER_PREFIXES = ("header.", "headers.")
 
@@ -41,6 +42,18 @@ class CatalogSettings:
         if not (text.isascii() and text.isdigit() and 1 <= int(text) < 2**31):
             raise InvalidInputError(f"{name} is {text!r}; it is a whole number from 1 on")
         return int(text)
+
+
+def boolean_setting(name: str, text: str) -> bool:
+    """A setting that is true or false.
+
+    Raises:
+        InvalidInputError: it is neither.
+    """
+    try:
+        return boolean(text)
+    except ValueError:
+        raise InvalidInputError(f"setting {name} of the catalog is {text!r}; it is true or false") from None
 
 
 def is_header(name: str) -> bool:

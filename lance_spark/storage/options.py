@@ -14,6 +14,12 @@ from typing import Any
 
 from lance_spark.errors import InvalidInputError
 
+RENEWAL = "lance_spark.renewal"
+"""The storage option that says which catalog sends the others, for which table (`namespace.opening`)."""
+
+EXPIRES = "expires_at_millis"
+"""The storage option with the moment at which the others end, in milliseconds since 1970."""
+
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|millis\w*|s|secs?|seconds?|m|mins?|minutes?)?")
 
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from lance_spark.errors import InvalidInputError
 from lance_spark.storage.base import ObjectStore
 from lance_spark.storage.manifest_table import MANAGED_VERSIONS
+from lance_spark.storage.options import RENEWAL
 from lance_spark.storage.paths import S3_SCHEMES, WITH_DYNAMODB, Root, UriOrPath, parse_root, split_query, uri_text
-from lance_spark.storage.renewal import RENEWAL
 
 if TYPE_CHECKING:
     from lance_spark.storage.manifest_table import ManifestTable

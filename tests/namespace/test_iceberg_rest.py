@@ -21,7 +21,7 @@ from lance_spark.errors import (
     StorageError,
     UnsupportedFeatureError,
 )
-from lance_spark.storage.renewal import RENEWAL
+from lance_spark.storage.options import RENEWAL
 from tests.support.catalog_servers import LOST, Fault
 from tests.support.iceberg_servers import IcebergServer, IcebergTable
 from tests.support.moto import S3Bucket

@@ -337,9 +337,8 @@ def test_first_level_by_name_by_parent_or_by_setting(place: Opened) -> None:
 
 
 def test_settings_may_have_the_name_of_the_catalog_before_them(place: Opened) -> None:
-    if place.kind == "iceberg":
-        pytest.skip("its settings have no prefix")
-    prefixed = {f"{place.kind}.endpoint": place.server.uri, f"{place.kind}.root": place.root}
+    prefix = "" if place.kind == "iceberg" else f"{place.kind}."
+    prefixed = {f"{prefix}endpoint": place.server.uri, f"{prefix}root": place.root}
     names = CatalogPlace(impl=place.kind, settings=prefixed, parent=(place.level,)).open()
     names.create_namespace(("db",))
     assert names.declare_table(("db", "t")).uri == f"{place.root}/{place.level}/db/t"

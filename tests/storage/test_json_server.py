@@ -346,7 +346,7 @@ def test_no_secret_is_shown(other: IcebergServer, clock: Clock) -> None:
         ({"endpoint": "ftp://h"}, "no address"),
         ({"endpoint": "http://h/?a=b"}, "more than host and path"),
         ({"endpoint": "http://h", "scope": "x"}, "set credential too"),
-        ({"endpoint": "http://h", "vend_credentials": "maybe"}, "neither true nor false"),
+        ({"endpoint": "http://h", "vend_credentials": "maybe"}, "it is true or false"),
         ({"endpoint": "http://h", "read_timeout": "1s"}, "whole number"),
         ({"endpoint": "http://h", "endpont": "x"}, "did you mean endpoint"),
         ({"endpoint": "http://h", "header.a b": "x"}, "no header"),

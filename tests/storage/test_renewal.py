@@ -12,9 +12,9 @@ import pytest
 
 import lance_spark
 from lance_spark.errors import InvalidInputError, StorageError
-from lance_spark.namespace.renewal import renewed
+from lance_spark.namespace.opening import renewed
 from lance_spark.storage.http_parts import HttpLimits
-from lance_spark.storage.renewal import early_seconds, metadata_of
+from lance_spark.storage.s3.renewed import early_seconds, metadata_of
 from tests.support.moto import S3Bucket
 from tests.support.vending_server import Vending, vending
 

@@ -24,7 +24,7 @@ _KEY = re.compile("Credential=([^/]+)/")
 
 @dataclass
 class Vending:
-    """What the catalog and the store have seen.
+    """The requests that the catalog and the store have seen.
 
     Attributes:
         uri: of the catalog.

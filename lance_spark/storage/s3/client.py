@@ -18,9 +18,9 @@ from typing import Any
 from lance_spark.errors import StorageError
 from lance_spark.storage.base import PutResult
 from lance_spark.storage.conditional_put import create_if_absent
+from lance_spark.storage.options import RENEWAL
 from lance_spark.storage.patience import DEFAULT_SECONDS, RETRY_SECONDS, Failure, Patience
 from lance_spark.storage.per_process import PerProcess
-from lance_spark.storage.renewal import RENEWAL
 from lance_spark.storage.s3.options import with_environment
 from lance_spark.storage.s3.renewed import RenewedCredentials
 

@@ -11,9 +11,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from lance_spark.errors import InvalidInputError
-from lance_spark.storage.options import ClientArgument, boolean, json_object, seconds, translate
+from lance_spark.storage.options import RENEWAL, ClientArgument, boolean, json_object, seconds, translate
 from lance_spark.storage.patience import RETRY_SECONDS
-from lance_spark.storage.renewal import RENEWAL
 
 _REGION = ClientArgument(("client_kwargs", "region_name"))
 _PROXY = ClientArgument(("config_kwargs", "proxies", "https"))

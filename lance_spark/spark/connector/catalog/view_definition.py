@@ -19,7 +19,7 @@ _VIEW = "VIEW"
 _KIND = "table_type"
 _EVOLUTION = "EVOLUTION"
 _UNREADABLE = (InvalidInputError, PySparkException, ValueError, KeyError, TypeError, AttributeError, RecursionError)
-"""What wrong JSON of a struct type raises."""
+"""The errors that wrong JSON of a struct type raises."""
 
 
 @dataclass(frozen=True, slots=True)
