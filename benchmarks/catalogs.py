@@ -19,8 +19,8 @@ from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
 
-from lance_spark.namespace.catalog_rows import CatalogEntry
-from lance_spark.namespace.directory import DirectoryNamespace
+from lance_spark.namespace.directory.catalog_rows import CatalogEntry
+from lance_spark.namespace.directory.namespace import DirectoryNamespace
 
 WRITERS, NAMES_EACH = 4, 10
 

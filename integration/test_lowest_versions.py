@@ -34,7 +34,11 @@ TABLES = (
 )
 STORES = ("tests/storage/test_local.py", "tests/storage/test_s3.py", "tests/storage/test_gcs.py")
 EXTRA = (
-    *("tests/namespace/test_rest.py", "tests/namespace/test_hive.py", "tests/partitioned/test_expression.py"),
+    *(
+        "tests/namespace/served/test_rest.py",
+        "tests/namespace/external/test_hive.py",
+        "tests/partitioned/test_expression.py",
+    ),
     "tests/storage/test_azure.py",
 )
 PLUGIN = ("tests/spark/test_datasource.py", "tests/spark/test_options.py", "tests/spark/test_filters.py")

@@ -10,10 +10,10 @@ import pyarrow as pa
 
 from lance_spark.errors import AlreadyExistsError, CommitStateUnknownError, InvalidInputError, LanceError, NotFoundError
 from lance_spark.namespace.base import Namespace
+from lance_spark.namespace.external.vended_credentials import merged
 from lance_spark.namespace.object_id import Identifier
 from lance_spark.namespace.opening import ADDRESSES, DIRECTORY, CatalogPlace, check_kind
 from lance_spark.namespace.settings import boolean_setting
-from lance_spark.namespace.vended_credentials import merged
 from lance_spark.partitioned.access import find_table, open_table, write_table
 from lance_spark.partitioned.new_name import NewName, register
 from lance_spark.schema.projection import dotted, parse_path

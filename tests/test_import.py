@@ -42,7 +42,7 @@ MOST_MODULES = {"open": 240, "read": 240, "write": 320, "read task": 260, "write
 LATER = {
     "lance_spark.expr.sql.grammar",
     "lance_spark.kernels.compiler",
-    "lance_spark.namespace.interface",
+    "lance_spark.namespace.served.interface",
     "lance_spark.partitioned.write",
     "lance_spark.storage.served_versions",
     "lance_spark.table.dataset_fragment",

@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 
 import lance_spark
 from lance_spark.errors import InvalidInputError
-from lance_spark.namespace.directory import DirectoryNamespace
+from lance_spark.namespace.directory.namespace import DirectoryNamespace
 from lance_spark.partitioned.save import PartitionBy, create_partitioned
 from lance_spark.partitioned.table import is_partitioned_table, open_partitioned
 from lance_spark.partitioned.transforms.identity import Identity

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyspark
 
 import lance_spark
-from lance_spark.namespace.directory import DirectoryNamespace
+from lance_spark.namespace.directory.namespace import DirectoryNamespace
 
 ROWS: dict[str, list[dict[str, Any]]] = {
     "orders": [

@@ -4,11 +4,35 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 
 from lance_spark.errors import NotFoundError, UnsupportedFeatureError
-from lance_spark.namespace.directory_places import TableEntry
 from lance_spark.namespace.object_id import Identifier, format_identifier, is_findable, spelling
 from lance_spark.storage.paths import UriOrPath
+
+
+@dataclass(frozen=True, slots=True)
+class TableEntry:
+    """A table of a namespace.
+
+    Attributes:
+        uri: its location.
+        properties: its properties in the catalog.
+        declared: whether only its name and location are reserved, or how to find that out.
+        storage_options: its storage options, as far as the namespace knows them.
+        may_be_anothers: whether another writer may have reserved the name, so that it must not be taken back.
+    """
+
+    uri: str
+    properties: Mapping[str, str]
+    declared: bool | Callable[[], bool] = field(compare=False)
+    storage_options: Mapping[str, str] = field(default_factory=dict)
+    may_be_anothers: bool = False
+
+    @property
+    def is_declared(self) -> bool:
+        """Whether only its name and location are reserved; it has no version. Some catalogs make one look for it."""
+        return self.declared if isinstance(self.declared, bool) else self.declared()
 
 
 class Namespace(ABC):

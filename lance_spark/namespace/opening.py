@@ -10,21 +10,21 @@ from importlib import import_module
 
 from lance_spark.errors import InvalidInputError
 from lance_spark.namespace.base import Namespace
-from lance_spark.namespace.directory import DirectoryNamespace
+from lance_spark.namespace.directory.namespace import DirectoryNamespace
 from lance_spark.namespace.object_id import Identifier
 from lance_spark.namespace.single_level import SingleLevelNamespace
 from lance_spark.storage.options import EXPIRES, RENEWAL
 
 DIRECTORY = "dir"
 KINDS: Mapping[str, str] = {
-    "rest": "rest.RestNamespace",
-    "glue": "glue.GlueCatalog",
-    "hive": "hive.HiveCatalog",
-    "hive2": "hive.HiveCatalog",
-    "hive3": "hive3.Hive3Catalog",
-    "iceberg": "iceberg_rest.IcebergRestCatalog",
-    "polaris": "polaris.PolarisCatalog",
-    "unity": "unity.UnityCatalog",
+    "rest": "served.rest.RestNamespace",
+    "glue": "external.glue.GlueCatalog",
+    "hive": "external.hive.HiveCatalog",
+    "hive2": "external.hive.HiveCatalog",
+    "hive3": "external.hive3.Hive3Catalog",
+    "iceberg": "external.iceberg_rest.IcebergRestCatalog",
+    "polaris": "external.polaris.PolarisCatalog",
+    "unity": "external.unity.UnityCatalog",
 }
 """Catalogs that somebody else keeps: their classes in this package, which are imported when they are asked for."""
 
@@ -86,7 +86,7 @@ class CatalogPlace:
             return self.directory()
         if self.impl in KINDS:
             return _opened(self.impl, _pairs(self.settings), self.parent, _pairs(self.storage_options))
-        from lance_spark.namespace.interface import InterfaceNamespace
+        from lance_spark.namespace.served.interface import InterfaceNamespace
 
         return InterfaceNamespace(self.impl, self.settings, self.parent)
 

@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from typing import NoReturn
 
 from lance_spark.errors import NotFoundError, UnsupportedFeatureError
-from lance_spark.namespace.base import Namespace
-from lance_spark.namespace.directory_places import TableEntry
+from lance_spark.namespace.base import Namespace, TableEntry
 from lance_spark.namespace.object_id import Identifier, format_identifier
 from lance_spark.storage.paths import UriOrPath
 

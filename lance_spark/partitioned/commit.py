@@ -28,7 +28,7 @@ from lance_spark.errors import (
     LanceError,
     RetryableConflictError,
 )
-from lance_spark.namespace.catalog_rows import NAMESPACE, OBJECT_ID, OBJECT_TYPE
+from lance_spark.namespace.directory.catalog_rows import NAMESPACE, OBJECT_ID, OBJECT_TYPE
 from lance_spark.namespace.object_id import DELIMITER
 from lance_spark.partitioned.change import (
     ChangeColumns,

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from lance_spark.errors import InvalidInputError, UnsupportedFeatureError
 from lance_spark.expr.nodes import Expr
-from lance_spark.namespace.catalog_table import CatalogTable
+from lance_spark.namespace.directory.catalog_table import CatalogTable
 from lance_spark.partitioned import columns as column_changes
 from lance_spark.partitioned import history
 from lance_spark.partitioned.change_feed import plan_range

@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from lance_spark.cached import cached_property
 from lance_spark.encodings.blocks import Int64Array
 from lance_spark.errors import CorruptFileError
-from lance_spark.namespace.catalog_rows import LOCATION, NAMESPACE, OBJECT_ID, OBJECT_TYPE, TABLE
+from lance_spark.namespace.directory.catalog_rows import LOCATION, NAMESPACE, OBJECT_ID, OBJECT_TYPE, TABLE
 from lance_spark.namespace.locations import check_locations
 from lance_spark.namespace.object_id import DELIMITER
 from lance_spark.partitioned.names import TABLE_NAME, spec_id_of_object

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 
 from lance_spark.errors import InvalidInputError
-from lance_spark.namespace.catalog_table import PARTITION_SPEC, RESERVED_PROPERTIES
+from lance_spark.namespace.directory.catalog_table import PARTITION_SPEC, RESERVED_PROPERTIES
 
 TABLE_NAME = "dataset"
 """The table at the end of every branch of the hierarchy."""

@@ -14,11 +14,11 @@ from typing import cast
 
 from lance_spark.errors import NotFoundError, UnsupportedFeatureError
 from lance_spark.namespace.base import Namespace
-from lance_spark.namespace.directory import DirectoryNamespace
-from lance_spark.namespace.directory_places import delete_tables_in
+from lance_spark.namespace.directory.namespace import DirectoryNamespace
+from lance_spark.namespace.directory.places import delete_tables_in
+from lance_spark.namespace.external.vended_credentials import merged
 from lance_spark.namespace.locations import hashed_directory, location_uri, requested_location
 from lance_spark.namespace.object_id import Identifier, object_id
-from lance_spark.namespace.vended_credentials import merged
 from lance_spark.partitioned.access import find_table
 from lance_spark.partitioned.dataset import PartitionedDataset
 from lance_spark.partitioned.table import is_partitioned_table

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from lance_spark.cached import cached_property
 from lance_spark.errors import AlreadyExistsError
-from lance_spark.namespace.catalog_table import CATALOG_SCHEMA, CatalogTable, CatalogVersion
+from lance_spark.namespace.directory.catalog_table import CATALOG_SCHEMA, CatalogTable, CatalogVersion
 from lance_spark.partitioned.change import PartitionChange
 from lance_spark.partitioned.commit import commit_first, with_operation_name
 from lance_spark.partitioned.maintenance.compaction import compact_after

@@ -21,8 +21,8 @@ from lance_spark.expr.literals import TRUE, literal
 from lance_spark.expr.nodes import And, Column, Comparison, ComparisonOp, Expr, Not, Or, StringMatch, StringMatchOp
 from lance_spark.expr.sql.parse import to_expr
 from lance_spark.file_version import FileVersion
-from lance_spark.namespace.catalog_rows import OBJECT_ID, OBJECT_TYPE, TABLE
-from lance_spark.namespace.catalog_table import CatalogTable, CatalogVersion, starts_with
+from lance_spark.namespace.directory.catalog_rows import OBJECT_ID, OBJECT_TYPE, TABLE
+from lance_spark.namespace.directory.catalog_table import CatalogTable, CatalogVersion, starts_with
 from lance_spark.namespace.json_arrow_schema import FIELD_ID_KEY
 from lance_spark.namespace.locations import location_uri
 from lance_spark.namespace.object_id import DELIMITER

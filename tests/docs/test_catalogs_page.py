@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from lance_spark.namespace.external_catalog import ExternalCatalog
+from lance_spark.namespace.external.catalog import ExternalCatalog
 from lance_spark.namespace.opening import ADDRESSES, KINDS
 
 PAGE = (Path(__file__).parents[2] / "docs" / "guides" / "catalogs.md").read_text()

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from lance_spark.errors import AlreadyExistsError, InvalidInputError
-from lance_spark.namespace.directory import DirectoryNamespace
+from lance_spark.namespace.directory.namespace import DirectoryNamespace
 from lance_spark.spark.connector.catalog.resolve import TableName, find
 from lance_spark.spark.connector.channel.handles import CatalogSettings
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from lance_spark.errors import InvalidInputError, LanceError, NotFoundError, RetryableConflictError, StorageError
-from lance_spark.namespace.catalog_table import CatalogTable
+from lance_spark.namespace.directory.catalog_table import CatalogTable
 from lance_spark.partitioned.backfill import (
     commit_partitioned_backfill,
     plan_partitioned_columns,

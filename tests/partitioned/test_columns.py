@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from lance_spark.errors import InvalidInputError, LanceError, NotFoundError, RetryableConflictError, StorageError
-from lance_spark.namespace.catalog_table import CatalogTable
+from lance_spark.namespace.directory.catalog_table import CatalogTable
 from lance_spark.partitioned.columns import add_columns, alter_column
 from lance_spark.partitioned.evolution import drop_partition_field
 from lance_spark.partitioned.save import PartitionBy, create_partitioned

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from lance_spark.errors import CorruptFileError
-from lance_spark.namespace.catalog_rows import LOCATION, OBJECT_ID
+from lance_spark.namespace.directory.catalog_rows import LOCATION, OBJECT_ID
 from lance_spark.partitioned import manifest_index as partition_index
 from lance_spark.partitioned import writer as partition_writer
 from lance_spark.partitioned.commit import commit_rows

@@ -11,8 +11,8 @@ import pytest
 
 import lance_spark
 from lance_spark.errors import AlreadyExistsError
-from lance_spark.namespace.catalog_table import CatalogTable
-from lance_spark.namespace.directory import DirectoryNamespace
+from lance_spark.namespace.directory.catalog_table import CatalogTable
+from lance_spark.namespace.directory.namespace import DirectoryNamespace
 from lance_spark.partitioned.partitioned_target import PartitionedTarget
 from lance_spark.partitioned.save import PartitionBy, create_partitioned, new_partitioned
 from lance_spark.partitioned.table import open_partitioned

@@ -18,7 +18,7 @@ from lance_spark.errors import (
     RetryableConflictError,
     StorageError,
 )
-from lance_spark.namespace.catalog_table import CatalogTable
+from lance_spark.namespace.directory.catalog_table import CatalogTable
 from lance_spark.partitioned.partitioned_target import PartitionedTarget
 from lance_spark.partitioned.save import PartitionBy, create_partitioned
 from lance_spark.partitioned.table import STABLE_ROW_IDS, PartitionedTable, open_partitioned

@@ -13,7 +13,7 @@ import pytest
 import lance_spark
 from lance_spark.errors import CommitConflictError, InvalidInputError, LanceError, NotFoundError
 from lance_spark.expr.sql.parse import parse
-from lance_spark.namespace.catalog_table import CatalogTable
+from lance_spark.namespace.directory.catalog_table import CatalogTable
 from lance_spark.partitioned.columns import alter_column
 from lance_spark.partitioned.history import restore
 from lance_spark.partitioned.maintenance.compaction import compact

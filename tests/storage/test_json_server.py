@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 
 from lance_spark.errors import InvalidInputError, LanceError, NotFoundError, StorageError
-from lance_spark.namespace.bearer_tokens import ClientCredentials
-from lance_spark.namespace.iceberg_rest import IcebergRestCatalog
-from lance_spark.namespace.server_settings import server_of
+from lance_spark.namespace.external.bearer_tokens import ClientCredentials
+from lance_spark.namespace.external.iceberg_rest import IcebergRestCatalog
+from lance_spark.namespace.external.server_settings import server_of
 from lance_spark.namespace.settings import CatalogSettings
 from lance_spark.storage.http_parts import HttpLimits
 from lance_spark.storage.json_server import JsonServer
@@ -272,7 +272,8 @@ def test_a_refused_token_renews_a_request_that_changes_something(other: IcebergS
 def test_a_token_is_renewed_before_its_end(other: IcebergServer, monkeypatch: pytest.MonkeyPatch) -> None:
     now = [0.0]
     monkeypatch.setattr(
-        "lance_spark.namespace.server_settings.HttpLimits", lambda **given: HttpLimits(**given, clock=lambda: now[0])
+        "lance_spark.namespace.external.server_settings.HttpLimits",
+        lambda **given: HttpLimits(**given, clock=lambda: now[0]),
     )
     other.tokens = {"-"}
     other.grants = [("first", 3600), ("second", 4), ("third", 3600)]

@@ -26,7 +26,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta, timezone
 
 from lance_spark.errors import InvalidInputError, LanceError, NotFoundError
-from lance_spark.namespace.catalog_table import CatalogTable
+from lance_spark.namespace.directory.catalog_table import CatalogTable
 from lance_spark.namespace.locations import is_external, location_uri
 from lance_spark.partitioned.manifest_index import Partition, partitions_of
 from lance_spark.partitioned.spec import is_partitioned, specs_from_metadata

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 
 from lance_spark.errors import InvalidInputError
-from lance_spark.namespace.dropped_retention import DEFAULT_RETENTION
+from lance_spark.namespace.directory.dropped_retention import DEFAULT_RETENTION
 from lance_spark.namespace.opening import DIRECTORY, CatalogPlace, check_kind
 from lance_spark.namespace.settings import is_header
 from lance_spark.spark.option_values import Option, boolean_value, by_folded_name, text_value

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 import lance_spark
-from lance_spark.namespace.directory import DirectoryNamespace
+from lance_spark.namespace.directory.namespace import DirectoryNamespace
 from tests.support.connector.scan_requests import answered
 
 OPERATIONS = ("table.exists", "table.load", "catalog.drop_table")

@@ -10,7 +10,7 @@ import pytest
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
-from lance_spark.namespace.directory import DirectoryNamespace
+from lance_spark.namespace.directory.namespace import DirectoryNamespace
 from lance_spark.partitioned.maintenance.compaction import compact
 from lance_spark.partitioned.table import PartitionedTable, open_partitioned
 from lance_spark.table.maintenance.compaction_options import CompactionOptions

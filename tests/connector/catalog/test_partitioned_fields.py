@@ -8,7 +8,7 @@ import pytest
 from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import Row, SparkSession
 
-from lance_spark.namespace.directory import DirectoryNamespace
+from lance_spark.namespace.directory.namespace import DirectoryNamespace
 from lance_spark.partitioned.table import PartitionedTable, open_partitioned
 from tests.support.connector.plans import plan
 

@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.functions import udf
 
 import lance_spark
-from lance_spark.namespace.directory import DirectoryNamespace
+from lance_spark.namespace.directory.namespace import DirectoryNamespace
 from lance_spark.partitioned.columns import edit_columns
 from lance_spark.partitioned.table import PartitionedTable, open_partitioned
 from lance_spark.schema.evolution import with_added

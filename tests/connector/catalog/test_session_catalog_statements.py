@@ -8,7 +8,7 @@ import pytest
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
-from lance_spark.namespace.directory import DirectoryNamespace
+from lance_spark.namespace.directory.namespace import DirectoryNamespace
 from tests.support.connector.session_tables import names, rows, stored
 from tests.support.connector.streams import run
 

@@ -13,7 +13,7 @@ from lance.namespace import DirectoryNamespace as ReferenceNamespace
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import Row, SparkSession
 
-from lance_spark.namespace.directory import DirectoryNamespace
+from lance_spark.namespace.directory.namespace import DirectoryNamespace
 from lance_spark.spark.session import CATALOG_CLASS
 from tests.support.threads import all_at_once
 

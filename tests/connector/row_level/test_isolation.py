@@ -19,7 +19,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.functions import expr
 
-from lance_spark.namespace.directory import DirectoryNamespace
+from lance_spark.namespace.directory.namespace import DirectoryNamespace
 from lance_spark.table.location import TableLocation
 from tests.support.connector.isolation import RUNS, append, delete, meanwhile, unnamed_files, version
 from tests.support.connector.row_level import ALTERS

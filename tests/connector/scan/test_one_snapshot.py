@@ -33,7 +33,7 @@ registry.answer = answer_and_append
 
 STATEMENTS = """
 import os
-from lance_spark.namespace.directory import DirectoryNamespace
+from lance_spark.namespace.directory.namespace import DirectoryNamespace
 
 newest = "(SELECT max(id) AS id FROM lance.{t})"
 statements = [

@@ -12,7 +12,7 @@ import pytest
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import DataFrame, Row, SparkSession
 
-from lance_spark.namespace.directory import DirectoryNamespace
+from lance_spark.namespace.directory.namespace import DirectoryNamespace
 from lance_spark.partitioned.table import PartitionedTable, open_partitioned
 from lance_spark.spark.connector.catalog.partition_by import fields_of_statement
 from lance_spark.spark.predicates import SparkExpression

@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 
 import lance_spark
 from lance_spark.errors import InvalidInputError
-from lance_spark.namespace.directory import DirectoryNamespace
+from lance_spark.namespace.directory.namespace import DirectoryNamespace
 from lance_spark.spark import session
 from lance_spark.spark.session import CATALOG_CLASS, EXTENSIONS_CLASS, SESSION_CATALOG_CLASS
 from tests.support.connector.script_session import WITHOUT_CONNECTOR, printed

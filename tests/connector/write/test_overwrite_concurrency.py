@@ -15,7 +15,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from lance_spark.namespace.directory import DirectoryNamespace
+from lance_spark.namespace.directory.namespace import DirectoryNamespace
 from tests.support.connector.isolation import RUNS, append, delete, meanwhile, unnamed_files, version
 from tests.support.connector.row_level import ALTERS
 

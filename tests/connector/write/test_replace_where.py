@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.functions import udf
 
 import lance_spark
-from lance_spark.namespace.directory import DirectoryNamespace
+from lance_spark.namespace.directory.namespace import DirectoryNamespace
 from lance_spark.partitioned.table import open_partitioned
 from tests.support.connector.row_level import forget_sizes, make, seen, version, words
 from tests.support.connector.spark_jobs import jobs

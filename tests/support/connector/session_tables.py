@@ -8,7 +8,7 @@ import lance
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from lance_spark.namespace.directory import DirectoryNamespace
+from lance_spark.namespace.directory.namespace import DirectoryNamespace
 
 
 def rows(session: SparkSession, query: str) -> list[tuple[object, ...]]:

@@ -122,10 +122,10 @@ def test_locations_for_commits_name_what_follows_a_commit() -> None:
     """A location without `after_commit` would never clean up; those listed here are only read from."""
     only_read = {
         "catalog.py",  # Looks whether a table is there; `open_table` opens it.
-        "namespace/catalog_table.py",
-        "namespace/directory_places.py",
-        "namespace/dropped_tables.py",
-        "namespace/external_catalog.py",
+        "namespace/directory/catalog_table.py",
+        "namespace/directory/places.py",
+        "namespace/directory/dropped_tables.py",
+        "namespace/external/catalog.py",
         "partitioned/table.py",  # Commits to partitions are made on pinned copies; `vacuum` cleans them up.
         "partitioned/maintenance/vacuum.py",
         "partitioned/new_name.py",  # Looks whether a table is there.

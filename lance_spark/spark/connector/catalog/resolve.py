@@ -13,12 +13,12 @@ from dataclasses import dataclass, field, replace
 from lance_spark.errors import AlreadyExistsError, InvalidInputError, NotFoundError, UnsupportedFeatureError
 from lance_spark.expr.nodes import quote_name
 from lance_spark.namespace.base import Namespace
-from lance_spark.namespace.directory import DirectoryNamespace
-from lance_spark.namespace.dropped_retention import remove_expired
+from lance_spark.namespace.directory.dropped_retention import remove_expired
+from lance_spark.namespace.directory.namespace import DirectoryNamespace
+from lance_spark.namespace.external.vended_credentials import merged
 from lance_spark.namespace.locations import location_uri, requested_location
 from lance_spark.namespace.object_id import spelling
 from lance_spark.namespace.opening import DIRECTORY
-from lance_spark.namespace.vended_credentials import merged
 from lance_spark.partitioned.access import find_table
 from lance_spark.spark.connector.channel.handles import CatalogSettings, display_location
 from lance_spark.spark.connector.channel.table_names import remember

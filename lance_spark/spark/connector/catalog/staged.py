@@ -14,7 +14,7 @@ import pyarrow as pa
 from pyspark.sql.types import StructType
 
 from lance_spark.errors import AlreadyExistsError, NotFoundError
-from lance_spark.namespace.directory_places import delete_tables_in
+from lance_spark.namespace.directory.places import delete_tables_in
 from lance_spark.namespace.locations import CATALOG_DIRECTORY
 from lance_spark.partitioned.new_name import NewName
 from lance_spark.partitioned.new_table import NewPartitionedTable

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta, timezone
 from pyspark.sql.types import BooleanType, LongType, StringType, TimestampType
 
 from lance_spark.errors import InvalidInputError, NotFoundError
-from lance_spark.namespace.dropped_retention import expired, kept_until
+from lance_spark.namespace.directory.dropped_retention import expired, kept_until
 from lance_spark.namespace.locations import location_uri, requested_location
 from lance_spark.partitioned.new_name import register
 from lance_spark.spark.column_names import quoted_name

@@ -1,0 +1,1 @@
+"""Catalogs of the Lance namespace specification: REST servers, and classes with the interface `LanceNamespace`."""
