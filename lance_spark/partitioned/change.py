@@ -17,6 +17,7 @@ from lance_spark.partitioned.table import PartitionedTable
 from lance_spark.partitioned.writer import partition_schema
 from lance_spark.storage.base import ByteRange, ObjectStore
 from lance_spark.storage.deletion import delete_quietly
+from lance_spark.table.columns.backfill import BackfilledFragment
 from lance_spark.table.commits.commit import Commit, NewTable
 from lance_spark.table.location import TableLocation
 from lance_spark.table.manifests.manifest import Manifest
@@ -118,15 +119,16 @@ class ReplaceRows(PartitionChange):
 
 @dataclass(frozen=True, slots=True)
 class ChangeRows(PartitionChange):
-    """Deleted rows, by fragment and offset, and new fragments; as `commit_row_changes` takes them."""
+    """Deleted rows, by fragment and offset, new fragments and files of columns; as `commit_row_changes` takes them."""
 
     deleted: DeletedRows
     new: Sequence[NewFragment] = ()
+    columns: Sequence[BackfilledFragment] = ()
 
     def commit(self, table: PartitionedTable, location: TableLocation, options: CommitOptions) -> Manifest:
-        assert self.base is not None  # There are rows to delete, so there is a version.
-        base = with_schema(table, location, self.base, options) if self.new else self.base
-        return commit_row_changes(location, base, self.deleted, self.new, options)
+        assert self.base is not None  # There are rows to change, so there is a version.
+        base = with_schema(table, location, self.base, options) if self.new or self.columns else self.base
+        return commit_row_changes(location, base, self.deleted, self.new, options, columns=self.columns)
 
 
 Step = Callable[[TableLocation, Manifest], Manifest]

@@ -32,6 +32,8 @@ from lance_spark.schema.arrow import to_arrow_schema
 from lance_spark.schema.field import FieldId, LanceSchema
 from lance_spark.storage import open_store
 from lance_spark.storage.base import ObjectStore
+from lance_spark.table.columns.backfill import BackfilledFragment
+from lance_spark.table.columns.backfill_writer import BackfilledSplit
 from lance_spark.table.paths import new_job
 from lance_spark.table.reading.blobs.blob_columns import with_blob_descriptors
 from lance_spark.table.reading.system_columns import ROW_ADDRESS
@@ -109,6 +111,10 @@ class PartitionedTarget(WriteTarget[PartitionedTable]):
     @property
     def table_properties(self) -> Mapping[str, str]:
         return self.version.properties
+
+    @property
+    def placing_fields(self) -> frozenset[int]:
+        return frozenset(source for item in self.version.specs.fields_of_all() for source in item.source_ids)
 
     @property
     def has_stable_row_ids(self) -> bool:
@@ -245,9 +251,14 @@ class PartitionedTarget(WriteTarget[PartitionedTable]):
         *,
         changed_fields: Sequence[FieldId] | None = None,
         check: Check | None = None,
+        columns: Sequence[BackfilledSplit] = (),
     ) -> PartitionedTable:
         # Partitions record a change of all columns: a row that moves comes with all of them.
-        return self._commit(RowDelta(_of_partitions(deleted), _partitions(written)), options, check)
+        by_id: dict[str, list[BackfilledFragment]] = {}
+        for item in columns:
+            if item.key is not None:
+                by_id.setdefault(item.key, []).append(item.fragment)
+        return self._commit(RowDelta(_of_partitions(deleted), _partitions(written), columns=by_id), options, check)
 
     def _matching(self, filter: Expr, before: RowDelta | None) -> RowDelta:
         return matching_rows(self.version, filter)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from lance_spark.partitioned.maintenance.compaction import compact_after
 from lance_spark.partitioned.manifest_index import PartitionKey
 from lance_spark.partitioned.table import PartitionedTable, PartitionVersion
 from lance_spark.partitioned.writer import WrittenPartition
+from lance_spark.table.columns.backfill import BackfilledFragment
 from lance_spark.table.reading.index_candidates import Candidates
 from lance_spark.table.row_level.delete import split_scan
 from lance_spark.table.row_level.rewritten_rows import NewFragment
@@ -33,12 +34,14 @@ class RowDelta:
         added: what tasks have written.
         dropped_partitions: object ids of partitions that are removed without reading their rows.
         mode: what an overwrite replaces; APPEND for all other changes.
+        columns: by object id of the partition, files with new values of columns of rows that do not move.
     """
 
     deleted: Mapping[str, UInt64Array]
     added: Sequence[WrittenPartition] = ()
     dropped_partitions: Sequence[str] = ()
     mode: WriteMode = WriteMode.APPEND
+    columns: Mapping[str, Sequence[BackfilledFragment]] = field(default_factory=dict)
 
     @classmethod
     def of_write(cls, table: PartitionedTable, added: Sequence[WrittenPartition], mode: WriteMode) -> RowDelta:
@@ -56,6 +59,8 @@ class RowDelta:
         """The operation in the table's history: "delete", "update", "append" or "overwrite"."""
         if self.mode is not WriteMode.APPEND:
             return "overwrite"
+        if self.columns:
+            return "update"
         if not self.added:
             return "delete"
         return "update" if self.dropped_partitions or any(map(len, self.deleted.values())) else "append"
@@ -101,6 +106,8 @@ def changes_from_delta(table: PartitionedTable, delta: RowDelta) -> list[Partiti
         if len(addresses):
             partitions[by_id[object_id].key] = by_id[object_id]
             deleted[by_id[object_id].key] = rows_by_fragment(addresses)
+    columns = {by_id[object_id].key: files for object_id, files in delta.columns.items()}
+    partitions.update((by_id[object_id].key, by_id[object_id]) for object_id in delta.columns)
     existing = [partition for key, partition in partitions.items() if table.index.find(key) is not None]
     bases = {opened.partition.key: opened.manifest for opened in table.open_all(existing)}
     dropped_partitions = [by_id[object_id] for object_id in delta.dropped_partitions]
@@ -111,8 +118,9 @@ def changes_from_delta(table: PartitionedTable, delta: RowDelta) -> list[Partiti
             changes.append(ReplaceRows(partition, bases[partition.key], new[partition.key]))
             del partitions[partition.key]
     for key, partition in partitions.items():
-        if key in deleted:
-            changes.append(ChangeRows(partition, bases[key], deleted[key], new.get(key, ())))
+        if key in deleted or key in columns:
+            rows = deleted.get(key, {}), new.get(key, ())
+            changes.append(ChangeRows(partition, bases[key], *rows, columns.get(key, ())))
         else:
             # A partition that another writer creates meanwhile gets appended rows too; an overwrite is computed again.
             kind = AppendRows if delta.mode is WriteMode.APPEND else ReplaceRows

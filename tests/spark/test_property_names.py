@@ -86,7 +86,7 @@ def test_properties_of_other_formats_are_refused_with_what_to_set(name: str, ins
 @pytest.mark.parametrize(
     ("name", "near"),
     [
-        ("lance.update.mode", "lance."),
+        ("lance.merge.mode", "lance."),
         ("lance.mine", "lance."),
         ("lance.auto_compacting", "lance.auto_compact"),
         ("LANCE.json_as", "lance.json_as"),

@@ -84,6 +84,12 @@ class TwoLibraryHistory(ABC, Generic[Value]):
         chosen: list[int] = self.random.choice(list(self.rows), min(count, len(self.rows)), replace=False).tolist()
         return chosen
 
+    def mode(self) -> str:
+        """What ours writes for updated rows."""
+        chosen = str(self.random.choice(["auto", "columns", "rows"]))
+        self.steps[-1] += f", {chosen}"
+        return chosen
+
     def append(self, table: Any) -> None:
         write = lance.write_dataset if isinstance(table, lance.LanceDataset) else lance_spark.write
         write(self.new(self.appended), self.uri, mode="append")
@@ -94,12 +100,19 @@ class TwoLibraryHistory(ABC, Generic[Value]):
         self.rows = {id_: value for id_, value in self.rows.items() if id_ % 9 != rest}
 
     def other_column(self, table: Any) -> None:
-        table.update({"n": "n + 1"}, f"id % 7 = {self.random.integers(7)}")
+        where = f"id % 7 = {self.random.integers(7)}"
+        if isinstance(table, lance.LanceDataset):
+            table.update({"n": "n + 1"}, where)
+        else:
+            table.update({"n": "n + 1"}, where, mode=self.mode())
 
     def merge(self, table: Any) -> None:
         ids = self.some(self.merged)
         new = self.new(len(ids), ids)
-        table.merge_insert("id").when_matched_update_all().execute(new)
+        if isinstance(table, lance.LanceDataset):
+            table.merge_insert("id").when_matched_update_all().execute(new)
+        else:
+            table.merge(new, "id", when_not_matched=None, mode=self.mode())
 
     def restore(self, table: Any) -> None:
         version = int(self.random.choice(list(self._known)[-3:]))

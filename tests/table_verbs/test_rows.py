@@ -7,7 +7,14 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from lance_spark.errors import CommitConflictError, InvalidInputError, NotFoundError, StorageError
+from lance_spark.errors import (
+    CommitConflictError,
+    InvalidInputError,
+    NotFoundError,
+    StorageError,
+    UnsupportedFeatureError,
+)
+from lance_spark.partitioned.table import PartitionedTable
 from lance_spark.table.row_level import write_target
 from tests.table_verbs.kinds import ROWS, Kind, content, table_of
 
@@ -309,3 +316,35 @@ def test_a_lost_update_lists_no_files(kind: Kind, dataset: Any, monkeypatch: pyt
     dataset.update({"v": "v + 1"}, where="id = 1")
     made = dataset.update({"v": "v * 2"}, where="id = 1")
     kind.check(made, [(1, "a", 22), *without(1)])
+
+
+@pytest.mark.parametrize("mode", ["columns", "rows", "auto"])
+def test_update_in_each_mode(kind: Kind, dataset: Any, mode: str) -> None:
+    made = dataset.update({"v": "v + 1"}, "id > 2", mode=mode)
+    expected: list[Any] = [*without(3, 4, 5), (3, "b", 31), (4, "b", 41), (5, None, 51)]
+    kind.check(made, expected)
+    assert made.version == dataset.version + 1
+    kind.check(
+        made.update({"v": None}, "id = 4", mode=mode).delete("id = 3"), [*expected[:2], expected[4], (4, "b", None)]
+    )
+
+
+@pytest.mark.parametrize("mode", ["columns", "rows", "auto"])
+def test_merge_in_each_mode(kind: Kind, dataset: Any, mode: str) -> None:
+    source = table_of((1, "a", 11), (4, "b", None), (9, "z", 90)).drop_columns(["p"])
+    made = dataset.merge(source, "id", mode=mode)
+    kind.check(made, [*without(1, 4), (1, "a", 11), (4, "b", None), (9, None, 90)])
+
+
+def test_update_in_place_after_rows_have_moved_to_other_partitions(kind: Kind, dataset: Any) -> None:
+    kind.open(dataset).update({"p": "'c'", "v": "1"}, "id = 3")
+    made = dataset.update({"v": "v + 1"}, "id >= 3", mode="columns")
+    kind.check(made, [*without(3, 4, 5), (3, "c", 2), (4, "b", 41), (5, None, 51)])
+
+
+def test_update_in_place_of_partition_columns_is_refused(dataset: Any) -> None:
+    if isinstance(dataset, PartitionedTable):
+        with pytest.raises(UnsupportedFeatureError, match="rows lie in their partitions by values of column 'p'"):
+            dataset.update({"p": "'c'"}, mode="columns")
+    else:
+        assert set(dataset.update({"p": "'c'"}, mode="columns").to_table()["p"].to_pylist()) == {"c"}

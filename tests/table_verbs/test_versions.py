@@ -69,7 +69,7 @@ def test_update_config(kind: Kind, dataset: Any) -> None:
 @pytest.mark.parametrize(
     ("entries", "message"),
     [
-        ({"lance.update.mode": "sideways"}, r"unknown property lance\.update\.mode; did you mean lance\."),
+        ({"lance.merge.mode": "sideways"}, r"unknown property lance\.merge\.mode; did you mean lance\."),
         ({"lance.Auto_Compact": "true"}, r"did you mean lance\.auto_compact"),
         ({"lance.compaction.batch_size": "many"}, r"property lance\.compaction\.batch_size takes a positive number"),
         ({"lance.dropped_table_retention": "soon"}, "write it like 14days or 1h 30m, or forever"),

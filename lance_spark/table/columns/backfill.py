@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -25,7 +25,7 @@ from lance_spark.file_version import FileVersion
 from lance_spark.layouts.arrow_take import take_chunked
 from lance_spark.schema.arrow import to_arrow_schema
 from lance_spark.schema.evolution import with_added
-from lance_spark.schema.field import FieldId, LanceSchema
+from lance_spark.schema.field import LanceSchema
 from lance_spark.schema.generated import IDENTITY
 from lance_spark.schema.projection import FieldFinder
 from lance_spark.storage.base import ObjectStore
@@ -317,7 +317,7 @@ class _Backfill:
         for place, message in enumerate(manifest.fragments.messages):
             if message.id in self._written:
                 fragment = manifest.fragments[place]
-                updated.append(replace(fragment, files=self._files(fragment)))
+                updated.append(fragment.with_columns_of(self._written[fragment.id].file))
         return Update(
             removed_fragment_ids=(),
             updated_fragments=tuple(updated),
@@ -326,14 +326,6 @@ class _Backfill:
             mode=UpdateMode.REWRITE_COLUMNS,
             updated_offsets={fragment.id: self._written[fragment.id].rows for fragment in updated},
         )
-
-    def _files(self, fragment: DataFragment) -> tuple[DataFile, ...]:
-        modified = frozenset(self._field_ids)
-        old = tuple(
-            replace(file, fields=tuple(FieldId(-2) if number in modified else number for number in file.fields))
-            for file in fragment.files
-        )
-        return (*old, self._written[fragment.id].file)
 
 
 @dataclass(frozen=True, slots=True)

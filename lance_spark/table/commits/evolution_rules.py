@@ -80,10 +80,7 @@ def rewritten_rows_stay(context: ConflictContext) -> None:
 def rewritten_columns_stay(context: ConflictContext) -> None:
     """Ours may follow if its files, and those that it has read, mean what they meant."""
     assert isinstance(context.own, Update)
-    if context.own.mode is UpdateMode.REWRITE_ROWS:
-        same_columns_and_files(context)
-        return
-    same_data_files(context)
+    same_columns_and_files(context)
     before, after = dict(fields_by_id(context.before)), dict(fields_by_id(context.after))
     for field_id in context.own.fields_modified:
         new, old = after.get(field_id), before.get(field_id)

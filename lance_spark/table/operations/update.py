@@ -2,7 +2,7 @@
 
 REWRITE_COLUMNS puts new values of some columns into separate files; the rows are not moved. A file with one of the
 columns keeps it, marked as replaced. In a table with stable row ids the changed rows get the new version as their last
-updated version.
+updated version. Other rows may be deleted and added in the same version, as without it.
 """
 
 from __future__ import annotations
@@ -136,7 +136,7 @@ class Update(CommittableOperation):
         removed_fragment_ids: fragments without live rows.
         updated_fragments: fragments of the table with their new deletion file.
         new_fragments: the rewritten rows and the new ones.
-        fields_modified: fields whose column is in a new file; with REWRITE_COLUMNS only.
+        fields_modified: fields whose column is in a new file of some fragments; with REWRITE_COLUMNS only.
         changed_fields: fields whose values may differ in the rewritten rows (`fields_for_preserving_frag_bitmap`).
         mode: what the update rewrote.
         updated_offsets: portable Roaring bitmaps of the rows that changed in place; with REWRITE_COLUMNS only.
@@ -195,8 +195,13 @@ class Update(CommittableOperation):
         missing = self.touched_fragment_ids.difference(message.id for message in previous.fragments.messages)
         if missing:
             raise InvalidInputError(f"the table has no fragments {sorted(missing)} to update")
+        rewritten = self._rewritten(previous)
+        fragments, section = previous.fragments, previous.index_section
         if self.mode is UpdateMode.REWRITE_COLUMNS:
-            return self._with_columns(previous, settings)
+            live = live_field_ids(previous.schema)
+            fragments = with_rewritten_columns(fragments, rewritten, self.updated_offsets, live, settings.version)
+            ids = [fragment.id for fragment in rewritten]
+            section = index_section.without_fragments(section, ids, frozenset(self.fields_modified))
         updated = {fragment.id: fragment for fragment in self.updated_fragments}
         deleted = frozenset(self.removed_fragment_ids)
         largest_id = largest_fragment_id(previous)
@@ -206,12 +211,13 @@ class Update(CommittableOperation):
             new, next_row_id = completed_lineage(new, checked_row_id(previous), settings.version)
         remaining = FragmentList(
             with_deletions(message, updated.get(FragmentId(message.id)))
-            for message in previous.fragments.messages
+            for message in fragments.messages
             if message.id not in deleted
         )
         manifest = replace(
             previous,
             fragments=remaining.appended(new),
+            index_section=section,
             version=settings.version,
             timestamp_nanos=settings.timestamp_nanos,
             file_version=data_format(previous) or settings.file_version,
@@ -222,42 +228,27 @@ class Update(CommittableOperation):
         )
         return with_flags(manifest, previous, previous.has_stable_row_ids)
 
-    def _with_columns(self, previous: Manifest, settings: Settings) -> Manifest:
-        if self.new_fragments or self.removed_fragment_ids:
-            raise InvalidInputError("an update that rewrites columns leaves all rows in their fragments")
-        fragments = with_rewritten_columns(
-            previous.fragments,
-            self.updated_fragments,
-            self.updated_offsets,
-            live_field_ids(previous.schema),
-            settings.version,
+    def _rewritten(self, previous: Manifest) -> tuple[DataFragment, ...]:
+        """The fragments that get a file with new values."""
+        if self.mode is UpdateMode.REWRITE_ROWS:
+            return ()
+        before = {message.id: {file.path for file in message.files} for message in previous.fragments.messages}
+        return tuple(
+            fragment
+            for fragment in self.updated_fragments
+            if not before[fragment.id].issuperset(file.path for file in fragment.files)
         )
-        manifest = replace(
-            previous,
-            fragments=fragments,
-            index_section=index_section.without_fragments(
-                previous.index_section, self.touched_fragment_ids, frozenset(self.fields_modified)
-            ),
-            version=settings.version,
-            timestamp_nanos=settings.timestamp_nanos,
-            file_version=data_format(previous) or settings.file_version,
-            max_fragment_id=id_after(largest_fragment_id(previous), 0),
-            writer_version=writer_version(),
-            tag="",
-        )
-        return with_flags(manifest, previous, previous.has_stable_row_ids)
 
     def data_file_paths(self) -> frozenset[str]:
-        if self.mode is UpdateMode.REWRITE_COLUMNS:
-            modified = frozenset(self.fields_modified)
-            files = (file for fragment in self.updated_fragments for file in fragment.files)
-            return frozenset(file.path for file in files if not modified.isdisjoint(file.fields))
-        deletions = {
-            fragment.deletion_file.path(fragment.id)
-            for fragment in self.updated_fragments
-            if fragment.deletion_file is not None
-        }
-        return frozenset(file.path for fragment in self.new_fragments for file in fragment.files) | deletions
+        modified = frozenset(self.fields_modified)
+        paths = {file.path for fragment in self.new_fragments for file in fragment.files}
+        for fragment in self.updated_fragments:
+            if fragment.id in self.updated_offsets:
+                # Its deletion file may be that of an older version.
+                paths.update(file.path for file in fragment.files if not modified.isdisjoint(file.fields))
+            elif fragment.deletion_file is not None:
+                paths.add(fragment.deletion_file.path(fragment.id))
+        return frozenset(paths)
 
 
 def completed_lineage(

@@ -38,10 +38,12 @@ from lance_spark.table.operations.manifest_builder import data_format
 from lance_spark.table.reading.blobs.blob_columns import with_blob_descriptors
 from lance_spark.table.reading.fragment_columns import SelectedFields
 from lance_spark.table.reading.fragment_reader import FragmentReader
+from lance_spark.table.row_level.column_updates import ColumnUpdate, ColumnUpdater
 from lance_spark.table.row_level.delete import split_scan
 from lance_spark.table.row_level.key_index import KeyIndex, KeyRows
 from lance_spark.table.row_level.merge_conditions import MatchedCondition, matching
 from lance_spark.table.row_level.row_writer import RowOrigins
+from lance_spark.table.row_level.update_mode import RewriteMode
 from lance_spark.table.row_level.write_target import Version, WriteTarget, own_blobs
 from lance_spark.table.rows.fragment_runs import by_fragment
 from lance_spark.table.rows.row_address import UInt64Array, row_addresses
@@ -125,14 +127,18 @@ def merge_once(
     on: str | Sequence[str],
     actions: MergeActions,
     options: CommitOptions,
+    mode: str | None = None,
 ) -> Version:
     """The version after `target` in which `rows` are merged into its rows.
+
+    Args:
+        mode: a value of `RewriteMode` for rows that match and are updated; None for that of the table.
 
     Raises:
         RetryableConflictError: another writer has touched one of the rows, or inserted one of the same keys.
         Others as `RowVerbs.merge`.
     """
-    return _Merge(target, rows, [on] if isinstance(on, str) else list(on), actions).run(options)
+    return _Merge(target, rows, [on] if isinstance(on, str) else list(on), actions).run(options, mode)
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,17 +176,19 @@ class _Merge(Generic[Version]):
         self._index = KeyIndex(self._keys_of(self._source), self._names)
         self._seen = np.zeros(self._index.num_keys, np.bool_)
 
-    def run(self, options: CommitOptions) -> Version:
+    def run(self, options: CommitOptions, mode: str | None) -> Version:
         target = self._target.taking(self._arrow_schema)
         splits = target.splits()
-        with target.writer(blobs=own_blobs) as writer:
+        updater = self._updater(target, mode)
+        with cleanup_on_failure(updater.abort), target.writer(blobs=own_blobs) as writer:
             matches = [self._match(split) for split in splits]
             if self._actions.matched is not None:
                 self._check_unambiguous()
             inserted = self._inserted()
             if self._actions.matched is Matched.UPDATE:
-                for split, matching_rows in zip(splits, matches, strict=True):
-                    for batch, addresses in self._updated(split, matching_rows):
+                for place, split in enumerate(splits):
+                    matches[place] = self._updated_in_place(split, matches[place], updater)
+                    for batch, addresses in self._updated(split, matches[place]):
                         writer.write(batch, RowOrigins.of_split(split, addresses))
             step = window_rows(self._source, 0)
             for start in range(0, len(inserted), step):
@@ -190,14 +198,43 @@ class _Merge(Generic[Version]):
             split.key: np.concatenate([matching_rows.addresses, matching_rows.unmatched])
             for split, matching_rows in zip(splits, matches, strict=True)
         }
-        with cleanup_on_failure(writer.abort):
+        with cleanup_on_failure(writer.abort), cleanup_on_failure(updater.abort):
             return target.change_rows(
                 deleted,
                 written,
                 target.with_identity(options, [writer.used()]),
                 changed_fields=[node.id for field in self._source_fields for node in field.walk()],
                 check=InsertedKeys(target, splits, self._keys_of(self._source, inserted), self._paths),
+                columns=updater.written,
             )
+
+    def _updater(self, target: WriteTarget[Version], mode: str | None) -> ColumnUpdater:
+        """Writes new files of the columns that updated rows get from the source."""
+        # Equal floats may have other bits.
+        keys = {path[0] for path in self._paths if len(path) == 1}
+        same = {name for name in keys if not pa.types.is_floating(self._source.schema.field(name).type)}
+        changed = [name for name in self._source.schema.names if name not in same]
+        chosen = RewriteMode.of(target.table_properties, mode)
+        if self._actions.matched is not Matched.UPDATE:
+            chosen = RewriteMode.ROWS
+        return ColumnUpdater(ColumnUpdate.of(target, changed, chosen))
+
+    def _updated_in_place(self, split: Split, matches: _Matches, updater: ColumnUpdater) -> _Matches:
+        """Updates the rows in fragments that get new files of the columns; returns the other ones that match."""
+        if updater.update is None:
+            return matches
+        moving = np.ones(len(matches.addresses), np.bool_)
+        names = updater.update.written.names()
+        stop = 0
+        for fragment_id, offsets in by_fragment(matches.addresses):
+            start, stop = stop, stop + len(offsets)
+            fragment = split.manifest.fragments.with_id(fragment_id)
+            if updater.update.saves(split, fragment, len(offsets)):
+                part = matches.source_rows[start:stop]
+                rows = pa.Table.from_arrays([take(self._source.column(name), part) for name in names], names)
+                updater.write(split, fragment, matches.addresses[start:stop], rows)
+                moving[start:stop] = False
+        return replace(matches, addresses=matches.addresses[moving], source_rows=matches.source_rows[moving])
 
     def _keys_of(self, rows: pa.RecordBatch, places: Int64Array | None = None) -> list[pa.Array]:
         columns = [column_values(rows, path) for path in self._paths]

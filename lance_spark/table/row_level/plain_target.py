@@ -18,6 +18,7 @@ from lance_spark.schema.blob import has_blobs
 from lance_spark.schema.field import FieldId, LanceSchema
 from lance_spark.storage.base import ObjectStore
 from lance_spark.table.bases import Bases
+from lance_spark.table.columns.backfill_writer import BackfilledSplit
 from lance_spark.table.location import TableLocation
 from lance_spark.table.manifests.features import check_writable
 from lance_spark.table.manifests.manifest import Manifest
@@ -257,6 +258,7 @@ class PlainTarget(WriteTarget[Manifest]):
         *,
         changed_fields: Sequence[FieldId] | None = None,
         check: NewerVersionCheck | None = None,
+        columns: Sequence[BackfilledSplit] = (),
     ) -> Manifest:
         return commit_row_changes(
             self.location,
@@ -267,6 +269,7 @@ class PlainTarget(WriteTarget[Manifest]):
             changed_fields=changed_fields,
             check=check,
             evolved=self.evolved,
+            columns=[item.fragment for item in columns],
         )
 
     def _matching(self, filter: Expr, before: Search | None) -> Search:

@@ -1,9 +1,10 @@
 """Commits deleted and added rows as one version: the common part of DELETE, UPDATE and MERGE.
 
-A changed row is deleted and added again, in a new fragment. Deleted rows are identified by their address in the version
-that was read; if other writers come first, the deletion files are written again with what those have deleted, as long
-as they have touched other rows. In a table with stable row ids a rewritten row keeps its id and the version of
-its creation; what is needed for that is the address that it had.
+A changed row is deleted and added again, in a new fragment, or stays where it is while its fragment gets a new file of
+the changed columns. Rows are identified by their address in the version that was read; if other writers come first,
+the deletion files are written again with what those have deleted, as long as they have touched other rows. In a table
+with stable row ids a rewritten row keeps its id and the version of its creation; what is needed for that is the address
+that it had.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from lance_spark.errors import InvalidInputError, LanceError, RetryableConflictE
 from lance_spark.schema.field import FieldId, LanceSchema
 from lance_spark.storage.deletion import delete_quietly
 from lance_spark.table.bases import Bases
+from lance_spark.table.columns.backfill import BackfilledFragment
 from lance_spark.table.commits.commit import Commit, NewTable
 from lance_spark.table.commits.retry import cleanup_on_failure
 from lance_spark.table.location import TableLocation
@@ -32,6 +34,7 @@ from lance_spark.table.operations.manifest_builder import data_format
 from lance_spark.table.operations.update import Update
 from lance_spark.table.paths import is_detached
 from lance_spark.table.reading.fragment_reader import FragmentReader
+from lance_spark.table.row_level.rewritten_columns import RewrittenColumns
 from lance_spark.table.row_level.rewritten_rows import MovedRows, NewFragment
 from lance_spark.table.rows.deletion_vector import DeletionFileType, DeletionVector
 from lance_spark.table.rows.fragment import DataFragment, DeletionFile, FragmentId
@@ -70,6 +73,7 @@ def commit_row_changes(
     changed_fields: Sequence[FieldId] | None = None,
     check: NewerVersionCheck | None = None,
     evolved: LanceSchema | None = None,
+    columns: Sequence[BackfilledFragment] = (),
 ) -> Manifest:
     """The version of `table` without the rows `deleted` and with the fragments `new`; `base` if there are neither.
 
@@ -80,8 +84,8 @@ def commit_row_changes(
     file of it is read. What is committed is a Delete if there are no new rows, an Append if no row is deleted and
     there is nothing to check, else an Update.
 
-    After an error the written deletion files are removed; the data files of `new` are kept, for the caller to retry or
-    to `remove_fragments` (but never after a `CommitStateUnknownError`).
+    After an error the written deletion files are removed; the data files of `new` and `columns` are kept, for the
+    caller to retry or to remove (but never after a `CommitStateUnknownError`).
 
     Args:
         base: the version that the rows were found in.
@@ -93,6 +97,7 @@ def commit_row_changes(
             a merge by the reference library conflicts with other updates, because they may have inserted the same key.
         evolved: all columns from then on, those of `base` among them, if rows have more, which allow nulls. Then there
             is always a version, and nobody else may have changed columns.
+        columns: files with new values of columns of live rows of `base`, one a fragment at most; not with `evolved`.
 
     Raises:
         InvalidInputError: a row that `base` does not have, a row that is rewritten twice, or rewritten but not deleted.
@@ -109,13 +114,14 @@ def commit_row_changes(
         )
     check_writable(base.writer_flags, table.uri)
     deleted = {fragment_id: rows for fragment_id, rows in deleted.items() if rows is None or len(rows)}
-    if not deleted and not new and evolved is None:
+    if not deleted and not new and not columns and evolved is None:
         return base
     if changed_fields is None:
         changed_fields = [field.id for field in base.schema.walk()]
     options = options or CommitOptions()
     moved = MovedRows(base, table.bases(base), new, deleted)
-    changes = _RowChanges(table, base, deleted, moved, predicate, tuple(changed_fields), check, evolved)
+    rewritten = RewrittenColumns(table, base, columns)
+    changes = _RowChanges(table, base, deleted, moved, rewritten, predicate, tuple(changed_fields), check, evolved)
     with cleanup_on_failure(changes.remove_files):
         transaction = Transaction.new(base.version, changes.from_version(base), options.all_properties())
         new_table = NewTable(data_format(base) or DEFAULT_FILE_VERSION)
@@ -148,6 +154,7 @@ class _RowChanges:
         base: Manifest,
         deleted: DeletedRows,
         moved: MovedRows,
+        rewritten: RewrittenColumns,
         predicate: str,
         changed_fields: tuple[FieldId, ...],
         check: NewerVersionCheck | None,
@@ -157,12 +164,13 @@ class _RowChanges:
         self._base = base
         self._deleted = deleted
         self._moved = moved
+        self._rewritten = rewritten
         self._predicate = predicate
         self._changed_fields = changed_fields
         self._check = check
         self._evolved = evolved
         self._maps = None if evolved is None else MapFiles(table, base, evolved)
-        self._kind = OperationKind.UPDATE if moved.fragments else OperationKind.DELETE
+        self._kind = OperationKind.UPDATE if moved.fragments or rewritten else OperationKind.DELETE
         if evolved is not None:
             self._kind = OperationKind.MERGE
         self._outcomes: dict[FragmentId, _Outcome] = {}
@@ -176,9 +184,11 @@ class _RowChanges:
         """
         if self._check is not None and manifest.version != self._base.version:
             self._check(manifest)
-        if not self._deleted and self._check is None and self._evolved is None:
+        if not self._deleted and not self._rewritten and self._check is None and self._evolved is None:
             return Append(self._moved.fragments)
         updated, removed = self._losses(manifest)
+        if self._rewritten:
+            return self._rewritten.update(manifest, updated, removed, self._moved.with_lineage(manifest))
         if not self._moved.fragments and self._evolved is None:
             return Delete(updated, removed, self._predicate)
         update = Update(removed, updated, self._moved.with_lineage(manifest), changed_fields=self._changed_fields)

@@ -253,6 +253,7 @@ class RowVerbs(ABC):
         updates: Mapping[str, Any],
         where: str | Expr | None = None,
         *,
+        mode: str | None = None,
         commit_message: str | None = None,
         transaction_properties: Mapping[str, str] | None = None,
     ) -> Self:
@@ -266,6 +267,9 @@ class RowVerbs(ABC):
             updates: values by column, or dotted path into structs: SQL text, in which columns have the values from
                 before the update (a text is ``"'text'"``, a list ``"array(1, 2)"``), or a Python or Arrow value.
             where: a condition; None for all rows.
+            mode: "columns" writes the changed columns of each fragment with such rows into a new file, and the rows
+                stay; "rows" moves complete rows to new fragments; "auto" takes what writes fewer bytes. None for the
+                table's property `lance.update.mode`, which is "auto" unless it is set.
             commit_message, transaction_properties: kept with the version.
 
         Raises:
@@ -284,7 +288,7 @@ class RowVerbs(ABC):
         options = CommitOptions(commit_message, transaction_properties)
         condition = None if where is None else condition_of(where, to_match_all="leave it out")
         version = self.write_target().attempted(
-            lambda target: update_once(target, updates, condition, options), options
+            lambda target: update_once(target, updates, condition, options, mode), options
         )
         return self._of_version(version)
 
@@ -299,6 +303,7 @@ class RowVerbs(ABC):
         matched_condition: str | Expr | None = None,
         not_matched_by_source_condition: str | Expr | None = None,
         schema: pa.Schema | None = None,
+        mode: str | None = None,
         commit_message: str | None = None,
         transaction_properties: Mapping[str, str] | None = None,
     ) -> Self:
@@ -319,6 +324,7 @@ class RowVerbs(ABC):
                 ``target.x``, those of the source ``source.x``.
             not_matched_by_source_condition: on columns of the table; rows for which it is not true stay.
             schema: the types of plain Python values, and for an iterable that may be empty.
+            mode: what is written for updated rows, as in `update`.
             commit_message, transaction_properties: kept with the version.
 
         Raises:
@@ -338,7 +344,9 @@ class RowVerbs(ABC):
         actions = MergeActions.of(when_matched, when_not_matched, when_not_matched_by_source, *conditions)
         options = CommitOptions(commit_message, transaction_properties)
         rows = source_rows(RowSource.of(source, schema))
-        version = self.write_target().attempted(lambda target: merge_once(target, rows, on, actions, options), options)
+        version = self.write_target().attempted(
+            lambda target: merge_once(target, rows, on, actions, options, mode), options
+        )
         return self._of_version(version)
 
 

@@ -1,8 +1,8 @@
 """Updates: columns, or fields of structs, get other values in the rows for which a filter is true.
 
-Changed rows are written with all their columns into new fragments and deleted from their old ones; no file is changed
-in place. All values are computed from the row as it was before. A field of a struct that is null makes it a struct
-whose other fields are null, as in Spark.
+Changed rows are written with all their columns into new fragments and deleted from their old ones, or stay in their
+fragment, which gets a new file of the changed columns (`column_updates`). All values are computed from the row as it
+was before. A field of a struct that is null makes it a struct whose other fields are null, as in Spark.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import pyarrow as pa
 from lance_spark.errors import InvalidInputError
 from lance_spark.expr.assign import assigned
 from lance_spark.expr.literals import literal
-from lance_spark.expr.nodes import Expr
+from lance_spark.expr.nodes import Column, Expr
 from lance_spark.expr.sql.parse import parse
 from lance_spark.expr.values import no_rows
 from lance_spark.layouts.arrow_take import take
@@ -28,19 +28,30 @@ from lance_spark.schema.field import Field, FieldId, LanceSchema
 from lance_spark.schema.projection import FieldFinder
 from lance_spark.table.commits.retry import cleanup_on_failure
 from lance_spark.table.reading.index_candidates import Candidates
+from lance_spark.table.row_level.column_updates import ColumnUpdate, ColumnUpdater
 from lance_spark.table.row_level.delete import split_scan
 from lance_spark.table.row_level.row_writer import RowOrigins
+from lance_spark.table.row_level.update_mode import RewriteMode
 from lance_spark.table.row_level.write_target import Version, WriteTarget, own_blobs
+from lance_spark.table.rows.fragment import DataFragment
 from lance_spark.table.rows.row_address import UInt64Array
+from lance_spark.table.source import Split
 from lance_spark.table.writing.python_values import check_value
 from lance_spark.table.writing.row_pipeline import check_lengths
 from lance_spark.table.writing.save import CommitOptions
 
 
 def update_once(
-    target: WriteTarget[Version], values: Mapping[str, object], filter: Expr | None, options: CommitOptions
+    target: WriteTarget[Version],
+    values: Mapping[str, object],
+    filter: Expr | None,
+    options: CommitOptions,
+    mode: str | None = None,
 ) -> Version:
     """The version after `target` in which columns have other `values` where `filter` is true.
+
+    Args:
+        mode: a value of `RewriteMode`; None for that of the table.
 
     Raises:
         RetryableConflictError: another writer has touched one of the rows.
@@ -52,20 +63,51 @@ def update_once(
     # A value that does not fit its column is an error even if there is no row to change.
     assignments(no_rows(columns))
     target = target.taking(columns)
+    chosen = RewriteMode.of(target.table_properties, mode)
+    updater = ColumnUpdater(ColumnUpdate.of(target, assignments.columns(), chosen))
     deleted: dict[str | None, UInt64Array] = {}
-    with target.writer(blobs=own_blobs) as writer:
-        for split in target.splits(filter):
-            scan = split_scan(target.lance_schema, split, filter, columns.names)
-            addresses = [np.empty(0, np.uint64)]
-            candidates = Candidates.of(scan, split.manifest, checks_exact=True)
-            for batch in candidates.read(split.manifest.fragments):
-                rows = pa.RecordBatch.from_arrays(batch.columns[:-1], schema=columns)
-                addresses.append(batch.column(batch.num_columns - 1).to_numpy())
-                writer.write(assignments(rows), RowOrigins.of_split(split, addresses[-1]))
-            deleted[split.key] = np.concatenate(addresses)
-        written = writer.close()
-    with cleanup_on_failure(writer.abort):
-        return target.change_rows(deleted, written, options, changed_fields=assignments.changed_fields())
+    with cleanup_on_failure(updater.abort):
+        with target.writer(blobs=own_blobs) as writer:
+            for split in target.splits(filter):
+                fragments = _updated_in_place(target.lance_schema, split, filter, assignments, updater)
+                scan = split_scan(target.lance_schema, split, filter, columns.names)
+                addresses = [np.empty(0, np.uint64)]
+                candidates = Candidates.of(scan, split.manifest, checks_exact=True)
+                for batch in candidates.read(fragments):
+                    rows = pa.RecordBatch.from_arrays(batch.columns[:-1], schema=columns)
+                    addresses.append(batch.column(batch.num_columns - 1).to_numpy())
+                    writer.write(assignments(rows), RowOrigins.of_split(split, addresses[-1]))
+                deleted[split.key] = np.concatenate(addresses)
+            written = writer.close()
+        with cleanup_on_failure(writer.abort):
+            changed = assignments.changed_fields()
+            return target.change_rows(deleted, written, options, changed_fields=changed, columns=updater.written)
+
+
+def _updated_in_place(
+    schema: LanceSchema, split: Split, filter: Expr | None, assignments: Assignments, updater: ColumnUpdater
+) -> Sequence[DataFragment]:
+    """Updates the fragments of a split that get new files of the changed columns; returns the others."""
+    update = updater.update
+    if update is None:
+        return split.manifest.fragments
+    others, names = [], assignments.read_columns(schema)
+    candidates: Candidates | None = None
+    for fragment in split.manifest.fragments:
+        if not update.may_save(split, fragment):
+            others.append(fragment)
+            continue
+        if candidates is None:
+            candidates = Candidates.of(split_scan(schema, split, filter, names), split.manifest, checks_exact=True)
+        addresses, rows = [], []
+        for batch in candidates.read([fragment]):
+            addresses.append(batch.column(batch.num_columns - 1).to_numpy())
+            rows.append(assignments(batch.select(names)).select(update.written.names()))
+        if not update.saves(split, fragment, sum(map(len, addresses))):
+            others.append(fragment)
+        elif rows:
+            updater.write(split, fragment, np.concatenate(addresses), pa.Table.from_batches(rows))
+    return others
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +154,19 @@ class Assignments:
     def columns(self) -> list[str]:
         """The columns that get other values, or in which fields of structs do."""
         return [assignment.path[0] for assignment in self._assignments]
+
+    def read_columns(self, schema: LanceSchema) -> list[str]:
+        """The columns of the table that the values are computed from, and those that get them.
+
+        Raises:
+            NotFoundError: an expression names a column that is not there.
+        """
+        finder = FieldFinder(schema)
+        names = dict.fromkeys(self.columns())
+        for assignment in self._assignments:
+            nodes = assignment.value.walk() if isinstance(assignment.value, Expr) else ()
+            names.update((finder.find(node.path)[0].name, None) for node in nodes if isinstance(node, Column))
+        return list(names)
 
     def changed_fields(self) -> list[FieldId]:
         """Ids of the fields that may have other values afterwards: those assigned, all below them, and those around."""

@@ -23,6 +23,7 @@ from lance_spark.expr.nodes import Expr
 from lance_spark.schema.constraints import has_new_checks
 from lance_spark.schema.field import FieldId, LanceSchema
 from lance_spark.storage.base import ObjectStore
+from lance_spark.table.columns.backfill_writer import BackfilledSplit
 from lance_spark.table.commits.retry import retry_on_conflict
 from lance_spark.table.operations.base import OperationKind
 from lance_spark.table.reading.blobs.signed_sources import SignedSources
@@ -123,6 +124,11 @@ class WriteTarget(ABC, Generic[Version]):
     @abstractmethod
     def table_properties(self) -> Mapping[str, str]:
         """The properties of the table; none if there is no table."""
+
+    @property
+    def placing_fields(self) -> frozenset[int]:
+        """Ids of the fields whose values choose the split of a row; none in a plain table."""
+        return frozenset()
 
     @property
     @abstractmethod
@@ -265,12 +271,14 @@ class WriteTarget(ABC, Generic[Version]):
         *,
         changed_fields: Sequence[FieldId] | None = None,
         check: Callable[[Version], None] | None = None,
+        columns: Sequence[BackfilledSplit] = (),
     ) -> Version:
         """Commits deleted rows and new files; the version itself if that changes nothing. Raises as `save`.
 
         Args:
             deleted: by key of the split, addresses of rows.
             changed_fields: ids of the fields whose values may differ in rewritten rows; None for all.
+            columns: files with new values of columns of rows that do not move.
         """
 
     @abstractmethod

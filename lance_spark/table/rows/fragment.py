@@ -7,7 +7,7 @@ of them is null in all rows.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NewType, cast, overload
 
 import numpy as np
@@ -206,6 +206,15 @@ class DataFragment:
             message.inline_last_updated_at_versions if message.HasField("inline_last_updated_at_versions") else None,
             lineage_fields(message),
         )
+
+    def with_columns_of(self, file: DataFile) -> DataFragment:
+        """The fragment with the columns of a new file, which count no more in its other files."""
+        new = frozenset(file.fields)
+        old = (
+            replace(other, fields=tuple(TOMBSTONE_FIELD_ID if number in new else number for number in other.fields))
+            for other in self.files
+        )
+        return replace(self, files=(*old, file))
 
     def to_proto(self) -> table_pb2.DataFragment:
         message = table_pb2.DataFragment(

@@ -25,6 +25,7 @@ from lance_spark.table.maintenance.compaction_options import CONFIG_PREFIX, Comp
 from lance_spark.table.maintenance.compaction_setting import AUTO_COMPACT, MIN_FRAGMENTS, AutoCompaction
 from lance_spark.table.manifests.epoch_mark import RETENTION, is_mark, retention_days
 from lance_spark.table.row_level.isolation import ISOLATION_LEVEL, IsolationLevel
+from lance_spark.table.row_level.update_mode import UPDATE_MODE
 
 PREFIX = "lance."
 BLOB_HANDLING, JSON_AS, UUID_AS = "lance.blob_handling", "lance.json_as", "lance.uuid_as"
@@ -82,6 +83,7 @@ KNOWN_PROPERTIES: dict[str, KnownProperty] = {
     DROPPED_TABLE_RETENTION: KnownProperty("a length of time, or forever", parse_retention),
     JSON_AS: _words("variant", "string"),
     UUID_AS: _words("binary", "string"),
+    UPDATE_MODE: _words("auto", "columns", "rows"),
     RETENTION: KnownProperty("a number of days", lambda value: retention_days({RETENTION: value})),
     **dict(
         [

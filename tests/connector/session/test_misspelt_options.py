@@ -84,7 +84,7 @@ def test_alter_table(spark: SparkSession, table: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "property",
-    ["'lance.update.mode' = 'sideways'", "'lance.update_mode' 'rows'", "'id.lance.shrink' = 'true'"],
+    ["'lance.merge.mode' = 'sideways'", "'lance.update_mode' 'rows'", "'id.lance.shrink' = 'true'"],
 )
 def test_unknown_properties_of_the_format(spark: SparkSession, table: str, property: str) -> None:
     before = spark.sql(f"SHOW TBLPROPERTIES {table}").collect()
@@ -98,10 +98,10 @@ def test_unknown_properties_of_the_format(spark: SparkSession, table: str, prope
         with pytest.raises(PySparkException, match=r"unknown property .*; did you mean "):
             spark.sql(statement)
     with pytest.raises(PySparkException, match=r"unknown property .*; did you mean "):
-        spark.range(1).writeTo("lance.never").tableProperty("lance.update.mode", "rows").create()
+        spark.range(1).writeTo("lance.never").tableProperty("lance.merge.mode", "rows").create()
     assert not spark.catalog.tableExists("lance.never")
     assert spark.sql(f"SHOW TBLPROPERTIES {table}").collect() == before
-    spark.sql(f"ALTER TABLE {table} UNSET TBLPROPERTIES IF EXISTS ('lance.update.mode')")
+    spark.sql(f"ALTER TABLE {table} UNSET TBLPROPERTIES IF EXISTS ('lance.merge.mode')")
 
 
 @pytest.mark.parametrize("clause", ["", "PARTITIONED BY (k)"])

@@ -29,6 +29,7 @@ from tests.support.model import Row, State, shown_table
 WRITERS = st.integers(0, 2)
 
 
+MODES = st.sampled_from(["auto", "columns", "rows"])
 SPANS = st.tuples(st.integers(0, 30), st.integers(1, 12))
 
 
@@ -160,8 +161,8 @@ class Histories(RuleBasedStateMachine):
 
         self.run(writer, lambda base: base.delete(f"id >= {low} AND id < {high}"), allowed)
 
-    @rule(writer=WRITERS, span=SPANS)
-    def update(self, writer: int, span: tuple[int, int]) -> None:
+    @rule(writer=WRITERS, span=SPANS, mode=MODES)
+    def update(self, writer: int, span: tuple[int, int], mode: str) -> None:
         low, high = span[0], sum(span)
         name = self.seen(writer).name("v")
         if name is None:
@@ -174,7 +175,8 @@ class Histories(RuleBasedStateMachine):
             chosen = [state.matching(lambda row: low <= row["id"] < high) for state in (base, newest)]
             return [newest.changed(ids, plus) for ids in chosen]
 
-        self.run(writer, lambda base: base.update({name: f"{name} + 1"}, f"id >= {low} AND id < {high}"), allowed)
+        where = f"id >= {low} AND id < {high}"
+        self.run(writer, lambda base: base.update({name: f"{name} + 1"}, where, mode=mode), allowed)
 
     @rule(
         writer=WRITERS,
@@ -183,6 +185,7 @@ class Histories(RuleBasedStateMachine):
         matched=st.sampled_from(["update", "delete", None]),
         not_matched=st.sampled_from(["insert", None]),
         by_source=st.sampled_from([None, None, None, "delete"]),
+        mode=MODES,
     )
     def merge(
         self,
@@ -192,6 +195,7 @@ class Histories(RuleBasedStateMachine):
         matched: str | None,
         not_matched: str | None,
         by_source: str | None,
+        mode: str,
     ) -> None:
         rows: list[Row] = [{"id": first + at, "v": value, "s": f"m {value}"} for at, value in enumerate(values)]
         self.next_id = max(self.next_id, first + len(rows))
@@ -223,7 +227,12 @@ class Histories(RuleBasedStateMachine):
 
         def step(base: Dataset) -> Dataset:
             return base.merge(
-                source, ["id"], when_matched=matched, when_not_matched=not_matched, when_not_matched_by_source=by_source
+                source,
+                ["id"],
+                when_matched=matched,
+                when_not_matched=not_matched,
+                when_not_matched_by_source=by_source,
+                mode=mode,
             )
 
         if matched or not_matched or by_source:
