@@ -68,20 +68,24 @@ class Namespace(ABC):
         Raises:
             InvalidInputError: the name is ambiguous: several names differ from it only in case.
         """
+        return self._spelled(identifier, self.list_tables if is_table else self.list_namespaces)
+
+    def view_spelling(self, identifier: Identifier) -> Identifier | None:
+        """The name of a view as the catalog spells it, as `spelling`."""
+        return self._spelled(identifier, self.list_views) if self.keeps_views else None
+
+    def _spelled(self, identifier: Identifier, listing: Callable[[Identifier], list[str]]) -> Identifier | None:
+        """The name as `spelling`; `listing` has the names that the last part may be."""
         if not is_findable(identifier):
             return None
 
         def children(namespace: Identifier, is_last: bool) -> list[str]:
-            return self.list_tables(namespace) if is_table and is_last else self.list_namespaces(namespace)
+            return listing(namespace) if is_last else self.list_namespaces(namespace)
 
         try:
             return spelling(identifier, children)
         except (NotFoundError, UnsupportedFeatureError):
             return None  # Removed since the listing; or the catalog has no listings.
-
-    def view_spelling(self, identifier: Identifier) -> Identifier | None:
-        """The name of a view as the catalog spells it, as `spelling`."""
-        return None
 
     @abstractmethod
     def list_namespaces(self, parent: Identifier = ()) -> list[str]:

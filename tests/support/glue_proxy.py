@@ -21,8 +21,9 @@ class GlueProxy:
     """A proxy, and what it does to the next requests.
 
     Attributes:
-        faults: for each operation what happens to its next requests. ``throttle``, ``deny`` and ``fail`` answer at
-            once, ``lose`` and ``fail after`` when the request was carried out, and a function answers with its text.
+        faults: for each operation what happens to its next requests. ``throttle``, ``deny``, ``conflict`` and ``fail``
+            answer at once, ``lose`` and ``fail after`` when the request was carried out, and a function answers with
+            its text.
         page_size: items in a page of a listing; 0 for all.
         same_token: whether each page has the same token.
         requests: (operation, body) of all requests.
@@ -57,6 +58,8 @@ class GlueProxy:
             return 400, _error("ThrottlingException")
         if fault == "deny":
             return 400, _error("AccessDeniedException")
+        if fault == "conflict":
+            return 400, _error("ConcurrentModificationException")
         if fault == "fail":
             return 500, _error("InternalServiceException")
         token = int(body.pop("NextToken", 0))

@@ -43,6 +43,7 @@ class HiveServer:
             out, ``drop`` before; a function takes the arguments and gives the result.
         missing: methods that this release does not have.
         calls: (method, arguments) of all calls.
+        compares: whether a change is made only if a parameter has the value that it names, as 2.3.10 and 4 do.
         delay: seconds that each call takes.
         most: the largest number of calls at the same time.
     """
@@ -56,6 +57,7 @@ class HiveServer:
         self.missing: set[str] = set() if catalogs else {"get_catalogs", "get_catalog"}
         self.calls: list[tuple[str, tuple[Any, ...]]] = []
         self.connections = 0
+        self.compares = True
         self.delay = 0.0
         self.most = 0
         self.port = 0
@@ -161,9 +163,11 @@ class HiveServer:
         kept = copy.deepcopy(table)
         kept.dbName, kept.tableName, kept.catName = key[1], key[2], key[0] if len(self.catalogs) > 1 else None
         kept.parameters = {**(table.parameters or {}), "transient_lastDdlTime": "1"}
-        kept.sd.location = self._folder(table.sd.location)
+        is_view = table.tableType == "VIRTUAL_VIEW"
+        _check_lengths(kept)
+        kept.sd.location = None if is_view else self._folder(table.sd.location)
         is_external = kept.parameters.get("EXTERNAL") == "TRUE"
-        kept.tableType = table.tableType if table.tableType == "VIRTUAL_VIEW" else _kind(is_external)
+        kept.tableType = table.tableType if is_view else _kind(is_external)
         self.tables[key] = kept
 
     def alter_table_with_environment_context(self, database: str, name: str, table: Any, context: Any) -> None:
@@ -174,7 +178,16 @@ class HiveServer:
             raise ttypes.InvalidOperationException(f"new table {new[1]}.{new[2]} already exists")
         if new[:2] not in self.databases:
             raise ttypes.InvalidOperationException(f"no database {new[1]}")
-        kept.tableType = _kind(kept.parameters.get("EXTERNAL") == "TRUE")
+        expected = context.properties or {}
+        if self.compares and "expected_parameter_key" in expected:
+            key = expected["expected_parameter_key"]
+            if before.parameters.get(key) != expected["expected_parameter_value"] or not kept.parameters.get(key):
+                raise ttypes.MetaException(
+                    f"The table has been modified. The parameter value for key '{key}' is different"
+                )
+        _check_lengths(kept)
+        is_view = before.tableType == kept.tableType == "VIRTUAL_VIEW"
+        kept.tableType = kept.tableType if is_view else _kind(kept.parameters.get("EXTERNAL") == "TRUE")
         if "DO_NOT_UPDATE_STATS" not in (context.properties or {}):
             kept.parameters |= {"numFiles": "1", "totalSize": "1"}
         if new != old and before.tableType == "MANAGED_TABLE":
@@ -306,6 +319,13 @@ def table_of_the_field(database: str, name: str, location: str, **parameters: st
     return ttypes.Table(
         tableName=name, dbName=database, sd=storage, parameters={**parameters, **markers}, tableType="EXTERNAL_TABLE"
     )
+
+
+def _check_lengths(table: Any) -> None:
+    """What does not fit into a column of the database is refused."""
+    for name, value in (table.parameters or {}).items():
+        if len(value.encode()) > 4000:
+            raise ttypes.MetaException(f"value of {name} is longer than 4000")
 
 
 def _wire(request: Any) -> str:

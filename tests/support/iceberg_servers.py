@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import uuid
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tests.support.catalog_servers import CatalogServer, Request, need
+from tests.support.catalog_servers import CatalogServer, Refusal, Request, need
 
 _ENDPOINTS = (
     "GET /v1/{prefix}/namespaces",
@@ -20,7 +21,15 @@ _ENDPOINTS = (
     "GET /v1/{prefix}/namespaces/{namespace}/tables/{table}",
     "DELETE /v1/{prefix}/namespaces/{namespace}/tables/{table}",
     "POST /v1/{prefix}/tables/rename",
+)
+VIEW_ENDPOINTS = (
     "GET /v1/{prefix}/namespaces/{namespace}/views",
+    "POST /v1/{prefix}/namespaces/{namespace}/views",
+    "GET /v1/{prefix}/namespaces/{namespace}/views/{view}",
+    "HEAD /v1/{prefix}/namespaces/{namespace}/views/{view}",
+    "POST /v1/{prefix}/namespaces/{namespace}/views/{view}",
+    "DELETE /v1/{prefix}/namespaces/{namespace}/views/{view}",
+    "POST /v1/{prefix}/views/rename",
 )
 
 
@@ -38,6 +47,8 @@ class IcebergServer(CatalogServer):
         moves_to: where the server puts new tables instead of where it is asked to; "" for not saying it.
         config: that of loaded tables.
         storage_credentials: those of loaded tables.
+        endpoints: what it says that it has; None for not saying it.
+        views: their metadata.
     """
 
     PREFIX = "wh-uuid"
@@ -47,7 +58,8 @@ class IcebergServer(CatalogServer):
         super().__init__()
         self.namespaces: dict[tuple[str, ...], dict[str, str]] = {}
         self.tables: dict[tuple[tuple[str, ...], str], IcebergTable] = {}
-        self.views: set[tuple[tuple[str, ...], str]] = set()
+        self.views: dict[tuple[tuple[str, ...], str], dict[str, Any]] = {}
+        self.endpoints: list[str] | None = [*_ENDPOINTS, *VIEW_ENDPOINTS]
         self.moves_to: str | None = None
         self.config: dict[str, str] = {}
         self.storage_credentials: list[dict[str, Any]] = []
@@ -59,13 +71,16 @@ class IcebergServer(CatalogServer):
         if segments == ["v1", "config"] and request.method == "GET":
             need(request.query.get("warehouse") == self.WAREHOUSE, 404, "NoSuchWarehouseException")
             defaults = {"prefix": self.PREFIX}
-            return 200, {"defaults": defaults, "overrides": self.overrides, "endpoints": list(_ENDPOINTS)}
+            told = {} if self.endpoints is None else {"endpoints": self.endpoints}
+            return 200, {"defaults": defaults, "overrides": self.overrides, **told}
         need(segments[:2] == ["v1", self.PREFIX], 404, "", "no route")
         method, rest = request.method, segments[2:]
         if rest == ["namespaces"]:
             return self._list_namespaces(request) if method == "GET" else self._create_namespace(request.body)
         if rest == ["tables", "rename"] and method == "POST":
-            return self._rename(request.body)
+            return self._rename(request.body, self.tables, "NoSuchTableException")
+        if rest == ["views", "rename"] and method == "POST":
+            return self._rename(request.body, self.views, "NoSuchViewException")
         need(rest[:1] == ["namespaces"] and 2 <= len(rest) <= 4, 404, "", "no route")
         namespace = tuple(rest[1].split("\x1f"))
         need(namespace in self.namespaces, 404, "NoSuchNamespaceException", f"no namespace {namespace}")
@@ -85,8 +100,10 @@ class IcebergServer(CatalogServer):
         if rest == ["tables"] and method == "POST":
             return self._create_table(request, namespace)
         if rest in (["tables"], ["views"]) and method == "GET":
-            kept = self.tables if rest == ["tables"] else self.views
+            kept = [*(self.tables if rest == ["tables"] else self.views)]
             return self.names(request, namespace, [name for space, name in kept if space == namespace])
+        if rest[:1] == ["views"]:
+            return self._view(request, namespace, rest[1:])
         need(len(rest) == 2 and rest[0] == "tables", 404, "", "no route")
         found = self.tables.get((namespace, rest[1]))
         need(found is not None, 404, "NoSuchTableException", f"no table {rest[1]}")
@@ -96,6 +113,24 @@ class IcebergServer(CatalogServer):
         need(method == "DELETE" and request.query.get("purgeRequested") == "false", 400, "BadRequestException")
         del self.tables[namespace, rest[1]]
         return 204, ""
+
+    def _view(self, request: Request, namespace: tuple[str, ...], rest: list[str]) -> tuple[int, Any]:
+        if not rest:
+            key = namespace, request.body["name"]
+            need(not self._is_taken(key), 409, "AlreadyExistsException", f"{key[1]} exists")
+            self.views[key] = new_view(request.body)
+            return 200, _loaded_view(self.views[key])
+        key = namespace, rest[0]
+        need(key in self.views, 404, "NoSuchViewException", f"no view {rest[0]}")
+        if request.method == "POST":
+            self.views[key] = changed_view(self.views[key], request.body)
+        elif request.method == "DELETE":
+            del self.views[key]
+            return 204, ""
+        return (204, "") if request.method == "HEAD" else (200, _loaded_view(self.views[key]))
+
+    def _is_taken(self, key: tuple[tuple[str, ...], str]) -> bool:
+        return key in self.tables or key in self.views or key in self.others()
 
     def names(self, request: Request, namespace: tuple[str, ...], names: list[str]) -> tuple[int, Any]:
         found, token = self.page(sorted(names), request.query.get("pageToken"))
@@ -129,8 +164,7 @@ class IcebergServer(CatalogServer):
         body = request.body
         need(body["schema"]["type"] == "struct" and body["schema"]["fields"], 400, "BadRequestException")
         key = namespace, body["name"]
-        taken = key in self.tables or key in self.views or key in self.others()
-        need(not taken, 409, "AlreadyExistsException", f"{body['name']} exists")
+        need(not self._is_taken(key), 409, "AlreadyExistsException", f"{body['name']} exists")
         location = body["location"] if self.moves_to is None else self.moves_to
         self.tables[key] = table = IcebergTable(location.rstrip("/"), dict(body.get("properties") or {}))
         if location.startswith("/"):  # As real servers write it.
@@ -139,12 +173,12 @@ class IcebergServer(CatalogServer):
             (folder / f"00000-{table.uuid}.metadata.json").write_text("{}")
         return 200, self._loaded(request, table)
 
-    def _rename(self, body: Any) -> tuple[int, Any]:
+    def _rename(self, body: Any, kept: dict[Any, Any], missing: str) -> tuple[int, Any]:
         old, new = ((tuple(body[end]["namespace"]), body[end]["name"]) for end in ("source", "destination"))
-        need(old in self.tables, 404, "NoSuchTableException")
+        need(old in kept, 404, missing)
         need(new[0] in self.namespaces, 404, "NoSuchNamespaceException")
-        need(new not in self.tables, 409, "AlreadyExistsException", "exists")
-        self.tables[new] = self.tables.pop(old)
+        need(not self._is_taken(new), 409, "AlreadyExistsException", "exists")
+        kept[new] = kept.pop(old)
         return 204, ""
 
     def _loaded(self, request: Request, table: IcebergTable) -> Any:
@@ -182,6 +216,65 @@ class IcebergServer(CatalogServer):
         return answer
 
 
+def new_view(body: Any) -> dict[str, Any]:
+    """The metadata of a view (Iceberg view specification)."""
+    schema, version = body["schema"], body["view-version"]
+    need(schema["type"] == "struct" and schema["fields"], 400, "BadRequestException", "a schema without fields")
+    _check_version(version, {schema["schema-id"]})
+    return {
+        "view-uuid": str(uuid.uuid4()),
+        "format-version": 1,
+        "location": "s3://views/new",
+        "current-version-id": version["version-id"],
+        "versions": [version],
+        "version-log": [{"version-id": version["version-id"], "timestamp-ms": version["timestamp-ms"]}],
+        "schemas": [schema],
+        "properties": dict(body.get("properties") or {}),
+    }
+
+
+def changed_view(metadata: dict[str, Any], body: Any) -> dict[str, Any]:
+    """The metadata of a view after the updates of a request, with the checks of Iceberg's own server."""
+    now = json.loads(json.dumps(metadata))
+    for item in body["requirements"]:
+        need(item["type"] == "assert-view-uuid", 400, "BadRequestException")
+        need(item["uuid"] == now["view-uuid"], 409, "CommitFailedException", "view UUID does not match")
+    last_schema = last_version = None
+    for update in body["updates"]:
+        match update["action"]:
+            case "add-schema":
+                if all(schema["fields"] != update["schema"]["fields"] for schema in now["schemas"]):
+                    last_schema = max(schema["schema-id"] for schema in now["schemas"]) + 1
+                    now["schemas"].append({**update["schema"], "schema-id": last_schema})
+            case "add-view-version":
+                version = dict(update["view-version"])
+                if version["schema-id"] == -1:
+                    need(last_schema is not None, 400, "BadRequestException", "no schema has been added")
+                    version["schema-id"] = last_schema
+                _check_version(version, {schema["schema-id"] for schema in now["schemas"]})
+                last_version = version["version-id"] = max(item["version-id"] for item in now["versions"]) + 1
+                now["versions"].append(version)
+            case "set-current-view-version":
+                need(update["view-version-id"] == -1 and last_version, 400, "BadRequestException")
+                now["current-version-id"] = last_version
+                now["version-log"].append({"version-id": last_version, "timestamp-ms": version["timestamp-ms"]})
+            case "set-properties":
+                now["properties"].update(update["updates"])
+            case _:
+                raise Refusal(400, "BadRequestException", update["action"])
+    return dict(now)
+
+
+def _check_version(version: Any, schemas: set[int]) -> None:
+    fields = {"version-id", "timestamp-ms", "schema-id", "summary", "representations", "default-namespace"}
+    need(fields <= set(version) and version["schema-id"] in schemas, 400, "BadRequestException", "an invalid version")
+    need(version["representations"], 400, "BadRequestException", "no representation")
+
+
+def _loaded_view(metadata: dict[str, Any]) -> Any:
+    return {"metadata-location": f"{metadata['location']}/metadata/1.json", "metadata": metadata, "config": {}}
+
+
 class PolarisServer(IcebergServer):
     """A Polaris server with one catalog ``cat``: Iceberg REST, and generic tables beside it."""
 
@@ -211,7 +304,7 @@ class PolarisServer(IcebergServer):
             body = request.body
             need({"name", "format"} <= set(body), 400, "BadRequestException")
             key = namespace, body["name"]
-            need(key not in self.generic and key not in self.tables, 409, "AlreadyExistsException", "exists")
+            need(not self._is_taken(key), 409, "AlreadyExistsException", "exists")
             self.generic[key] = {**body, "doc": None}
             if self.moves_to is not None:
                 self.generic[key]["base-location"] = self.moves_to

@@ -18,13 +18,11 @@ import pyarrow.compute as pc
 from lance_spark.errors import CorruptFileError, InvalidInputError, UnsupportedFeatureError
 from lance_spark.namespace.locations import overlaps
 from lance_spark.namespace.object_id import Identifier, folded, identifier_of, object_id
+from lance_spark.namespace.view_texts import VIEW_DEFINITION
 
 NAMESPACE = "namespace"
 TABLE = "table"
 VIEW = "view"
-
-VIEW_DEFINITION = "lance_spark.view"
-"""The property that makes a view of a row of type `NAMESPACE`: its definition. Other libraries see a namespace."""
 
 _NO_PROPERTIES: Mapping[str, str] = MappingProxyType({})
 
@@ -79,7 +77,7 @@ class CatalogEntry:
 
     @property
     def kind(self) -> str:
-        """`NAMESPACE`, `VIEW`, `TABLE`, or an unknown type."""
+        """`NAMESPACE`, `VIEW` (a row of type `NAMESPACE` with a definition), `TABLE`, or an unknown type."""
         if self.object_type != NAMESPACE or VIEW_DEFINITION not in (self.metadata or ""):
             return self.object_type
         try:

@@ -91,11 +91,6 @@ def no_table(identifier: Identifier) -> NotFoundError:
     return NotFoundError(f"there is no table {format_identifier(identifier)}")
 
 
-def no_view(identifier: Identifier) -> NotFoundError:
-    """The error that says so."""
-    return NotFoundError(f"there is no view {format_identifier(identifier)}")
-
-
 def exists(identifier: Identifier) -> AlreadyExistsError:
     """The error that a table with this name exists."""
     return AlreadyExistsError(f"the table {format_identifier(identifier)} exists already")

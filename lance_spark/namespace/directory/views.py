@@ -7,11 +7,10 @@ and guards its name.
 
 from __future__ import annotations
 
-import json
 from abc import abstractmethod
 from collections.abc import Mapping
 
-from lance_spark.errors import AlreadyExistsError, CorruptFileError, InvalidInputError, NotEmptyError
+from lance_spark.errors import AlreadyExistsError, CorruptFileError, NotEmptyError
 from lance_spark.expr.nodes import Expr, Or
 from lance_spark.namespace.base import Namespace
 from lance_spark.namespace.directory.catalog_rows import (
@@ -20,7 +19,6 @@ from lance_spark.namespace.directory.catalog_rows import (
     OBJECT_TYPE,
     TABLE,
     VIEW,
-    VIEW_DEFINITION,
     CatalogEntry,
     CatalogRows,
     ids_alike,
@@ -28,11 +26,9 @@ from lance_spark.namespace.directory.catalog_rows import (
     properties_to_json,
 )
 from lance_spark.namespace.directory.catalog_table import CatalogTable, CatalogVersion, equals
-from lance_spark.namespace.directory.guards import no_view
 from lance_spark.namespace.directory.places import TableDirectories
 from lance_spark.namespace.object_id import (
     Identifier,
-    checked,
     child_names,
     format_identifier,
     identifier_of,
@@ -41,9 +37,14 @@ from lance_spark.namespace.object_id import (
     prefix_of,
     spelling,
 )
-
-MAX_DEFINITION = 2**20
-"""Bytes of a view's definition. Each change of the catalog writes all of them again."""
+from lance_spark.namespace.view_texts import (
+    VIEW_DEFINITION,
+    no_view,
+    readable_definition,
+    require_size,
+    unreadable_view,
+    view_identifier,
+)
 
 
 class DirectoryViews(Namespace):
@@ -88,7 +89,7 @@ class DirectoryViews(Namespace):
             NotFoundError: the namespace does not exist.
             InvalidInputError: the definition is too large, or the name is not valid.
         """
-        identifier = _checked(identifier)
+        identifier = view_identifier(identifier)
         entry = CatalogEntry(object_id(identifier), NAMESPACE, None, _metadata({}, identifier, definition))
 
         def edit(rows: CatalogRows) -> CatalogRows:
@@ -137,7 +138,7 @@ class DirectoryViews(Namespace):
             NotEmptyError: another library has put something into the view, as into a namespace.
             InvalidInputError: the name is not valid.
         """
-        new = _checked(new)
+        new = view_identifier(new)
         if new == old:
             raise AlreadyExistsError(f"the view {format_identifier(new)} exists already")
 
@@ -154,13 +155,13 @@ class DirectoryViews(Namespace):
         Raises:
             InvalidInputError: the name is ambiguous: several names differ from it only in case.
         """
-        return self._spelled(identifier, TABLE if is_table else NAMESPACE)
+        return self._spelled_as(identifier, TABLE if is_table else NAMESPACE)
 
     def view_spelling(self, identifier: Identifier) -> Identifier | None:
         """The name of a view, as `spelling`; tables and views share their names."""
-        return self._spelled(identifier, VIEW)
+        return self._spelled_as(identifier, VIEW)
 
-    def _spelled(self, identifier: Identifier, wanted: str) -> Identifier | None:
+    def _spelled_as(self, identifier: Identifier, wanted: str) -> Identifier | None:
         if not is_findable(identifier):
             return None
         version = self._load()
@@ -223,15 +224,6 @@ class DirectoryViews(Namespace):
         """Locations by id of all objects of a kind below a namespace."""
 
 
-def _checked(identifier: Identifier) -> Identifier:
-    """Returns a name that a view can have: Spark cannot read a view whose name has no namespace."""
-    identifier = checked(identifier)
-    if len(identifier) == 1:
-        name = format_identifier(identifier)
-        raise InvalidInputError(f"the view {name} needs a namespace, such as default.{name}")
-    return identifier
-
-
 def _required(rows: CatalogRows, identifier: Identifier) -> CatalogEntry:
     entry = rows.find(object_id(identifier)) if is_findable(identifier) else None
     if entry is None or entry.kind != VIEW:
@@ -250,29 +242,14 @@ def _required_empty(rows: CatalogRows, identifier: Identifier) -> CatalogEntry:
 
 
 def _metadata(others: Mapping[str, str], identifier: Identifier, definition: str) -> str:
-    try:
-        size = len(definition.encode())
-    except UnicodeEncodeError as error:
-        raise InvalidInputError(f"the view {format_identifier(identifier)} has text that is not Unicode") from error
-    if size > MAX_DEFINITION:
-        raise InvalidInputError(
-            f"the definition of the view {format_identifier(identifier)} has more than {MAX_DEFINITION} bytes; put its "
-            "constants into a table"
-        )
+    require_size(identifier, definition)  # Each change of the catalog writes all definitions again.
     return properties_to_json({**others, VIEW_DEFINITION: definition}) or ""
 
 
 def _definition(entry: CatalogEntry) -> str:
-    name = format_identifier(identifier_of(entry.object_id))
+    identifier = identifier_of(entry.object_id)
     try:
         text = entry.properties[VIEW_DEFINITION]
-        if len(text.encode()) > MAX_DEFINITION:
-            raise ValueError(f"more than {MAX_DEFINITION} bytes")
-        if not isinstance(json.loads(text), dict):
-            raise ValueError("no JSON object")
-    except (CorruptFileError, ValueError, RecursionError) as error:
-        raise CorruptFileError(
-            f"the definition of the view {name} in __manifest is unreadable ({error}); CREATE OR REPLACE VIEW or DROP "
-            "VIEW repairs it"
-        ) from error
-    return text
+    except CorruptFileError as error:
+        raise unreadable_view(format_identifier(identifier), " in __manifest", error) from error
+    return readable_definition(identifier, text, " in __manifest")

@@ -11,6 +11,7 @@ import secrets
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from enum import Enum
 
 from lance_spark.errors import (
     AlreadyExistsError,
@@ -41,6 +42,14 @@ one name may ask for the same place.
 """
 
 
+class Kind(Enum):
+    """The kind of an object in a namespace."""
+
+    TABLE = "a Lance table"
+    VIEW = "a view of ours"
+    OTHER = "an object of another format"
+
+
 @dataclass(frozen=True, slots=True)
 class CatalogedTable:
     """A table as the catalog describes it.
@@ -51,6 +60,7 @@ class CatalogedTable:
         properties: of the table in the catalog, without those that the catalog adds.
         storage_options: credentials and endpoint, if the catalog sends them.
         creation: the value of `CREATION`; empty if its creator gave none.
+        is_view: whether it is a view of ours instead.
     """
 
     location: str
@@ -58,11 +68,19 @@ class CatalogedTable:
     properties: Mapping[str, str] = field(default_factory=dict)
     storage_options: Mapping[str, str] = field(default_factory=dict)
     creation: str = ""
+    is_view: bool = False
+
+    @property
+    def kind(self) -> Kind:
+        """What it is to us."""
+        if self.is_view:
+            return Kind.VIEW
+        return Kind.TABLE if self.table_format.lower() == "lance" else Kind.OTHER
 
     @property
     def is_lance(self) -> bool:
         """Whether it is a Lance table."""
-        return self.table_format.lower() == "lance"
+        return self.kind is Kind.TABLE
 
 
 class ExternalCatalog(Namespace):
@@ -120,8 +138,8 @@ class ExternalCatalog(Namespace):
         """Removes a namespace without content. Raises `NotFoundError`, `NotEmptyError`."""
 
     @abstractmethod
-    def child_tables(self, namespace: Identifier) -> Iterable[tuple[str, bool]]:
-        """The last name of each table and view directly in a namespace, of all pages, and whether it is a Lance table.
+    def child_tables(self, namespace: Identifier) -> Iterable[tuple[str, Kind]]:
+        """The last name and the kind of each table and view directly in a namespace, of all pages.
 
         Raises:
             NotFoundError: there is no such namespace.
@@ -168,6 +186,10 @@ class ExternalCatalog(Namespace):
             feature="RENAME TABLE",
         )
 
+    def remove_view(self, identifier: Identifier) -> None:
+        """Removes a view of ours. Raises `NotFoundError`, also for one of others."""
+        super().drop_view(identifier)
+
     def alter_namespace(self, path: Identifier, updates: Mapping[str, str | None]) -> None:
         """Changes properties of a namespace; None removes one. Raises as `set_namespace_properties`."""
         super().set_namespace_properties(path, updates)
@@ -200,11 +222,11 @@ class ExternalCatalog(Namespace):
     def drop_namespace(
         self, path: Identifier, *, cascade: bool = False, purge: bool = False, keep_external: bool = False
     ) -> None:
-        """Removes a namespace; with `cascade` its Lance tables too, whose files stay, as those of external tables do.
+        """Removes a namespace; with `cascade` its Lance tables and views too. Files of tables stay: they are external.
 
         Raises:
             NotFoundError: there is no such namespace.
-            NotEmptyError: it is not empty and `cascade` is False, or it holds objects that are no Lance tables.
+            NotEmptyError: it is not empty and `cascade` is False, or it holds objects of other formats.
             InvalidInputError: the root.
         """
         if not path:
@@ -213,20 +235,19 @@ class ExternalCatalog(Namespace):
         if not cascade and (any(self.child_tables(full)) or any(self.child_namespaces(full))):
             raise NotEmptyError(f"{format_identifier(path)} is not empty; drop its content, or use CASCADE")
         # All is looked at before anything is dropped.
-        for namespace, tables in self._content(full):
-            for name in tables:
-                self.remove_table((*namespace, name))
+        for namespace, objects in self._content(full):
+            for name, kind in objects:
+                (self.remove_view if kind is Kind.VIEW else self.remove_table)((*namespace, name))
             self.remove_namespace(namespace)
 
     def list_tables(self, namespace: Identifier = ()) -> list[str]:
-        return sorted(name for name, is_lance in self.child_tables(self._full(namespace)) if is_lance)
+        return sorted(name for name, kind in self.child_tables(self._full(namespace)) if kind is Kind.TABLE)
 
     def table_exists(self, identifier: Identifier) -> bool:
         try:
-            self.describe_table(self._full(identifier))
+            return not self.describe_table(self._full(identifier)).is_view
         except NotFoundError:
             return False
-        return True
 
     def table_location(self, identifier: Identifier) -> TableEntry:
         found = self._lance_table(identifier)
@@ -292,21 +313,21 @@ class ExternalCatalog(Namespace):
         self._lance_table(old)
         self.move_table(self._full(old), self._full(checked(new)))
 
-    def _content(self, full: Identifier) -> list[tuple[Identifier, list[str]]]:
-        """The namespaces from `full` on with their tables, those inside of others first.
+    def _content(self, full: Identifier) -> list[tuple[Identifier, list[tuple[str, Kind]]]]:
+        """The namespaces from `full` on with their tables and views, those inside of others first.
 
         Raises:
-            NotEmptyError: one holds an object that is no Lance table.
+            NotEmptyError: one holds an object of another format.
         """
-        tables = list(self.child_tables(full))
-        others = [name for name, is_lance in tables if not is_lance]
+        objects = list(self.child_tables(full))
+        others = [name for name, kind in objects if kind is Kind.OTHER]
         if others:
             raise NotEmptyError(
                 f"{format_identifier(full)} holds objects of other formats, such as {min(others)!r}, which are not "
                 "dropped from here"
             )
         inside = [item for name in self.child_namespaces(full) for item in self._content((*full, name))]
-        return [*inside, (full, [name for name, _ in tables])]
+        return [*inside, (full, objects)]
 
     def _require_alone(self, identifier: Identifier, uri: str, options: Mapping[str, str]) -> None:
         if TableLocation(uri, options).history.latest_location() is None:
@@ -332,6 +353,8 @@ class ExternalCatalog(Namespace):
 
     def _lance_table(self, identifier: Identifier) -> CatalogedTable:
         found = self.describe_table(self._full(identifier))
+        if found.is_view:
+            raise NotFoundError(f"{format_identifier(identifier)} of {self.description} is a view, and no table")
         if not found.is_lance:
             kind = f"its format is {found.table_format!r}" if found.table_format else "nothing says its format"
             raise InvalidInputError(f"{format_identifier(identifier)} of {self.description} is no Lance table: {kind}")

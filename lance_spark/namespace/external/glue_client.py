@@ -19,11 +19,18 @@ _ATTEMPTS = 5
 _CONNECT_SECONDS, _REPLY_SECONDS = 10, 60
 _MAX_SHOWN = 500
 _NEEDS_EXTRA = "impl = glue needs the extra: pip install lance-spark[glue]"
+
+
+class ChangedMeanwhileError(StorageError):
+    """A change of an object that is no longer in the version that the request names; nothing was changed."""
+
+
 _KINDS: Mapping[str, type[LanceError]] = {
     "EntityNotFoundException": NotFoundError,
     "AlreadyExistsException": AlreadyExistsError,
     "InvalidInputException": InvalidInputError,
     "ValidationException": InvalidInputError,
+    "ConcurrentModificationException": ChangedMeanwhileError,
 }
 _HINTS: Mapping[str, str] = {
     "AccessDeniedException": "; the role or user needs this action on the catalog, the database and the table",

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from lance_spark.errors import InvalidInputError, NotFoundError
-from lance_spark.namespace.external.hive import DEFAULT_CATALOG, HiveCatalog
+from lance_spark.namespace.external.hive import HiveCatalog
 from lance_spark.namespace.external.hive_client import UnknownMethodError
+from lance_spark.namespace.external.hive_views import DEFAULT_CATALOG
 from lance_spark.namespace.object_id import Identifier
 
 

@@ -6,7 +6,7 @@ Release 4 lacks the first way to ask for a table, releases before 2.3 the second
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -18,6 +18,7 @@ from lance_spark.namespace.external.hive_client import (
     parse_addresses,
 )
 from lance_spark.namespace.external.metastore_tables import COLUMN, EXTERNAL_TABLE, INPUT_FORMAT, OUTPUT_FORMAT, SERDE
+from lance_spark.namespace.external.metastore_views import VIRTUAL_VIEW
 
 Reply = TypeVar("Reply")
 
@@ -26,6 +27,9 @@ _LOT = 200
 
 _NO_STATISTICS = {"DO_NOT_UPDATE_STATS": "true"}
 """Without it a change of a table reads the listing of its folder, for sizes that nobody needs."""
+
+_EXPECTED = ("expected_parameter_key", "expected_parameter_value")
+"""The names of the properties of a change by which a metastore compares a parameter first (HIVE-26882)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,13 +171,60 @@ class HiveMetastore:
         )
         self._client.ask(f"{place}.{name}", lambda client: client.create_table(described), repeats=False)
 
+    def add_view(
+        self,
+        place: HivePlace,
+        name: str,
+        columns: Iterable[tuple[str, str, str]],
+        query: str,
+        parameters: Mapping[str, str],
+    ) -> None:
+        """Creates a view. Raises `AlreadyExistsError`, `LostReplyError`."""
+        types = self._types
+        described = types.Table(
+            tableName=name,
+            dbName=place.database,
+            catName=place.catalog,
+            owner=self._owner,
+            sd=types.StorageDescriptor(cols=self.columns(columns), serdeInfo=types.SerDeInfo()),
+            parameters=dict(parameters),
+            viewOriginalText=query,
+            viewExpandedText=query,
+            tableType=VIRTUAL_VIEW,
+        )
+        self._client.ask(f"{place}.{name}", lambda client: client.create_table(described), repeats=False)
+
+    def columns(self, columns: Iterable[tuple[str, str, str]]) -> list[Any]:
+        """The metastore's objects for columns of these names, types and comments."""
+        return [self._types.FieldSchema(name=name, type=kind, comment=comment) for name, kind, comment in columns]
+
     def drop_table(self, place: HivePlace, name: str) -> None:
         """Removes a table; its files stay. Raises `NotFoundError`, `LostReplyError`."""
         self._client.ask(f"{place}.{name}", lambda client: client.drop_table(place.wire, name, False), repeats=False)
 
-    def alter_table(self, place: HivePlace, name: str, table: Any, *, repeats: bool = True) -> None:
-        """Changes a table, possibly its name and database. Raises `NotFoundError`, `RefusedError`, `LostReplyError`."""
-        context = self._types.EnvironmentContext(properties=dict(_NO_STATISTICS))
+    def alter_table(
+        self,
+        place: HivePlace,
+        name: str,
+        table: Any,
+        *,
+        repeats: bool = True,
+        expected: tuple[str, str] | None = None,
+    ) -> None:
+        """Changes a table, possibly its name and database.
+
+        Args:
+            repeats: whether to repeat the call if its connection fails.
+            expected: a parameter and the value that it has to have, where the metastore compares it.
+
+        Raises:
+            NotFoundError: there is no such table.
+            RefusedError: the new name is taken.
+            LostReplyError: there is no proper reply, and it was not repeated.
+            StorageError: the parameter has another value.
+        """
+        compared = {} if expected is None else dict(zip(_EXPECTED, expected, strict=True))
+        context = self._types.EnvironmentContext(properties={**_NO_STATISTICS, **compared})
         self._client.ask(
             f"{place}.{name}",
             lambda client: client.alter_table_with_environment_context(place.wire, name, table, context),

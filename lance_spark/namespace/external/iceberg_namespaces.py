@@ -6,13 +6,14 @@ The first level of each name is the warehouse, which has an address of its own o
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote, unquote
 
 from lance_spark.errors import InvalidInputError, NotEmptyError, NotFoundError, UnsupportedFeatureError
+from lance_spark.namespace.external.catalog import Kind
 from lance_spark.namespace.external.vending_catalog import VendingCatalog, is_text, texts
 from lance_spark.namespace.object_id import Identifier, format_identifier
 from lance_spark.storage.json_server import JsonServer
@@ -28,7 +29,15 @@ _PAGES = {"asks": "pageToken", "answers": "next-page-token"}
 _LIST_WORKERS = 8
 _FORBIDDEN = 403
 _SEPARATOR = "%1F"
-_LIST_VIEWS = "GET /v1/{prefix}/namespaces/{namespace}/views"
+_VIEWS = "/v1/{prefix}/namespaces/{namespace}/views"
+_LIST_VIEWS = f"GET {_VIEWS}"
+_VIEW_ENDPOINTS = frozenset(
+    {
+        *(_LIST_VIEWS, f"POST {_VIEWS}", "POST /v1/{prefix}/views/rename"),
+        *(f"{method} {_VIEWS}/{{view}}" for method in ("GET", "POST", "DELETE")),
+    }
+)
+"""What a server has to have; one that does not say what it has is an older one, without views."""
 _PREFIX = re.compile(r"[A-Za-z0-9._~!$&'()*+,;=:@%-]+(/[A-Za-z0-9._~!$&'()*+,;=:@%-]+)*")
 
 
@@ -39,12 +48,14 @@ class Warehouse:
     Attributes:
         base: the part of the path before ``/namespaces``.
         separator: of the levels of a namespace in a path, quoted.
-        has_views: whether it lists views.
+        lists_views: whether it lists views.
+        keeps_views: whether it has all requests about views.
     """
 
     base: str
     separator: str = _SEPARATOR
-    has_views: bool = False
+    lists_views: bool = False
+    keeps_views: bool = False
 
 
 class IcebergNamespaces(VendingCatalog):
@@ -151,8 +162,9 @@ class IcebergNamespaces(VendingCatalog):
         if not unquote(separator):
             raise self.nonsense(about, "the separator of namespaces is empty")
         endpoints = answer.get("endpoints")
-        has_views = isinstance(endpoints, list) and _LIST_VIEWS in endpoints
-        return Warehouse(f"/v1/{prefix}" if prefix else "/v1", separator, has_views)
+        named = {name for name in endpoints if isinstance(name, str)} if isinstance(endpoints, list) else set()
+        base = f"/v1/{prefix}" if prefix else "/v1"
+        return Warehouse(base, separator, _LIST_VIEWS in named, named >= _VIEW_ENDPOINTS)
 
     def _joined(self, levels: Identifier, warehouse: Warehouse) -> str:
         return quote(unquote(warehouse.separator), safe="").join(quote(level, safe="") for level in levels)
@@ -179,28 +191,37 @@ class IcebergNamespaces(VendingCatalog):
             names.append(name)
         return names
 
-    def with_kinds(self, namespace: Identifier, names: Iterable[str]) -> list[tuple[str, bool]]:
-        """The tables of a listing, and whether each is a Lance table.
+    def with_kinds(
+        self, namespace: Identifier, names: Iterable[str], kind_of: Callable[[Identifier], Kind]
+    ) -> list[tuple[str, Kind]]:
+        """The objects of a listing with their kinds.
 
-        A listing does not say that, so each table is loaded, some at a time.
+        A listing does not say that, so each object is loaded, some at a time.
+
+        Args:
+            kind_of: loads one. Raises `NotFoundError` if it was removed since the listing.
         """
+
+        def kind(identifier: Identifier) -> Kind | None:
+            if not self.is_sendable(identifier):
+                return Kind.OTHER
+            try:
+                return kind_of(identifier)
+            except NotFoundError:
+                return None
+            except RefusedError as error:
+                if error.status != _FORBIDDEN:
+                    raise
+                return Kind.OTHER  # Who may not load an object cannot use it.
+
         found = list(names)
         with ThreadPoolExecutor(_LIST_WORKERS) as pool:
-            kinds = list(pool.map(self._is_lance, [(*namespace, name) for name in found]))
+            kinds = list(pool.map(kind, [(*namespace, name) for name in found]))
         return [(name, kind) for name, kind in zip(found, kinds, strict=True) if kind is not None]
 
-    def _is_lance(self, identifier: Identifier) -> bool | None:
-        """Whether a table of a listing is a Lance table; None if it was removed since."""
-        if not self.is_sendable(identifier):
-            return False
-        try:
-            return self.look_up(identifier, vends=False).is_lance
-        except NotFoundError:
-            return None
-        except RefusedError as error:
-            if error.status != _FORBIDDEN:
-                raise
-            return False  # Who may not load a table cannot use it as a Lance table.
+    def kind_of_table(self, identifier: Identifier) -> Kind:
+        """The kind of a table. Raises `NotFoundError`."""
+        return self.look_up(identifier, vends=False).kind
 
     def _has_properties(self, path: Identifier, properties: Mapping[str, str], without: Iterable[str] = ()) -> bool:
         try:

@@ -13,8 +13,9 @@ from typing import Any
 from urllib.parse import quote
 
 from lance_spark.errors import InvalidInputError, NotFoundError
-from lance_spark.namespace.external.catalog import CREATION, TABLE_TYPE, CatalogedTable
-from lance_spark.namespace.external.iceberg_namespaces import VENDED, WITHOUT_HISTORY, IcebergNamespaces
+from lance_spark.namespace.external.catalog import CREATION, TABLE_TYPE, CatalogedTable, Kind
+from lance_spark.namespace.external.iceberg_namespaces import VENDED, WITHOUT_HISTORY
+from lance_spark.namespace.external.iceberg_views import IcebergViews
 from lance_spark.namespace.external.server_settings import (
     COMMON_SETTINGS,
     address,
@@ -37,7 +38,7 @@ _PLACEHOLDER = {
 _METADATA = re.compile(r"metadata/[^/]*\.metadata\.json(\.gz)?")
 
 
-class IcebergRestCatalog(IcebergNamespaces):
+class IcebergRestCatalog(IcebergViews):
     """The Lance tables of an Iceberg REST catalog."""
 
     @classmethod
@@ -55,15 +56,18 @@ class IcebergRestCatalog(IcebergNamespaces):
         levels = with_level(read, "warehouse", parent)
         return cls(server, levels, storage_options, root=read.text("root"), vends=vends_credentials(read))
 
-    def child_tables(self, namespace: Identifier) -> Iterable[tuple[str, bool]]:
+    def list_tables(self, namespace: Identifier = ()) -> list[str]:
+        return sorted(name for name, kind in self._tables(self._full(namespace)) if kind is Kind.TABLE)
+
+    def child_tables(self, namespace: Identifier) -> Iterable[tuple[str, Kind]]:
+        tables = self._tables(namespace)
+        return [*tables, *self.views_of(namespace)] if len(namespace) > 1 else tables
+
+    def _tables(self, namespace: Identifier) -> list[tuple[str, Kind]]:
         self.require_findable(namespace)
         if len(namespace) < 2:
             return []
-        path = self.route(namespace)
-        listed = self.with_kinds(namespace, self.names(f"{path}/tables", namespace))
-        if self.warehouse(namespace[0]).has_views:
-            listed += [(name, False) for name in self.names(f"{path}/views", namespace)]
-        return listed
+        return self.with_kinds(namespace, self.names(f"{self.route(namespace)}/tables", namespace), self.kind_of_table)
 
     def look_up(self, identifier: Identifier, *, vends: bool) -> CatalogedTable:
         self.require_findable(identifier)

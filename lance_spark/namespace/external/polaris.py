@@ -11,8 +11,9 @@ from typing import Any
 from urllib.parse import quote
 
 from lance_spark.errors import NotFoundError
-from lance_spark.namespace.external.catalog import CREATION, TABLE_TYPE, CatalogedTable
-from lance_spark.namespace.external.iceberg_namespaces import VENDED, WITHOUT_HISTORY, IcebergNamespaces, Warehouse
+from lance_spark.namespace.external.catalog import CREATION, TABLE_TYPE, CatalogedTable, Kind
+from lance_spark.namespace.external.iceberg_namespaces import VENDED, WITHOUT_HISTORY, Warehouse
+from lance_spark.namespace.external.iceberg_views import IcebergViews
 from lance_spark.namespace.external.server_settings import (
     COMMON_SETTINGS,
     address,
@@ -31,7 +32,7 @@ _API = "/api/catalog"
 SETTINGS = with_and_without("polaris", {**COMMON_SETTINGS, "catalog": "catalog", "warehouse": "catalog"})
 
 
-class PolarisCatalog(IcebergNamespaces):
+class PolarisCatalog(IcebergViews):
     """The Lance tables of a Polaris server."""
 
     @classmethod
@@ -53,7 +54,7 @@ class PolarisCatalog(IcebergNamespaces):
 
     def warehouse(self, name: str) -> Warehouse:
         # Addresses are fixed here, so nothing has to be asked for.
-        return Warehouse(f"/v1/{quote(name, safe='')}", has_views=True)
+        return Warehouse(f"/v1/{quote(name, safe='')}", lists_views=True, keeps_views=True)
 
     def describe_namespace(self, path: Identifier) -> Mapping[str, str]:
         if len(path) == 1:
@@ -65,17 +66,16 @@ class PolarisCatalog(IcebergNamespaces):
     def list_tables(self, namespace: Identifier = ()) -> list[str]:
         full = self._full(namespace)
         self.require_findable(full)
-        return sorted(name for name, is_lance in self._generic_tables(full) if is_lance) if len(full) > 1 else []
+        return sorted(name for name, kind in self._generic_tables(full) if kind is Kind.TABLE) if len(full) > 1 else []
 
-    def child_tables(self, namespace: Identifier) -> Iterable[tuple[str, bool]]:
+    def child_tables(self, namespace: Identifier) -> Iterable[tuple[str, Kind]]:
         self.require_findable(namespace)
         if len(namespace) < 2:
             return []
-        path = self.route(namespace)
-        others = [name for kind in ("tables", "views") for name in self.names(f"{path}/{kind}", namespace)]
-        listed = self._generic_tables(namespace)
+        others = [(name, Kind.OTHER) for name in self.names(f"{self.route(namespace)}/tables", namespace)]
+        listed = [*self._generic_tables(namespace), *self.views_of(namespace)]
         known = {name for name, _ in listed}
-        return [*listed, *((name, False) for name in others if name not in known)]
+        return [*listed, *(item for item in others if item[0] not in known)]
 
     def look_up(self, identifier: Identifier, *, vends: bool) -> CatalogedTable:
         self.require_findable(identifier)
@@ -120,8 +120,8 @@ class PolarisCatalog(IcebergNamespaces):
         """The path of the generic tables of a namespace."""
         return f"/polaris{self.route(namespace)}/generic-tables"
 
-    def _generic_tables(self, namespace: Identifier) -> list[tuple[str, bool]]:
-        return self.with_kinds(namespace, self.names(self._generic(namespace), namespace))
+    def _generic_tables(self, namespace: Identifier) -> list[tuple[str, Kind]]:
+        return self.with_kinds(namespace, self.names(self._generic(namespace), namespace), self.kind_of_table)
 
     def _cataloged(self, answer: Mapping[str, Any], about: str) -> CatalogedTable:
         table = answer.get("table")

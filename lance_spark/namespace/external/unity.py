@@ -11,7 +11,7 @@ from typing import Any
 from urllib.parse import quote
 
 from lance_spark.errors import InvalidInputError, LanceError, NotEmptyError, NotFoundError
-from lance_spark.namespace.external.catalog import CREATION, TABLE_TYPE, CatalogedTable
+from lance_spark.namespace.external.catalog import CREATION, TABLE_TYPE, CatalogedTable, Kind
 from lance_spark.namespace.external.server_settings import (
     COMMON_SETTINGS,
     address,
@@ -109,7 +109,7 @@ class UnityCatalog(VendingCatalog):
         about = format_identifier(path)
         self.deleted(self._path(path), about, lambda: self.describe_namespace(path), conflict=NotEmptyError)
 
-    def child_tables(self, namespace: Identifier) -> Iterable[tuple[str, bool]]:
+    def child_tables(self, namespace: Identifier) -> Iterable[tuple[str, Kind]]:
         if len(namespace) != 2:
             if namespace:
                 self.describe_namespace(namespace)
@@ -117,7 +117,8 @@ class UnityCatalog(VendingCatalog):
         self._require_findable(namespace)
         query = {"catalog_name": namespace[0], "schema_name": namespace[1]}
         for item in self._items("tables", namespace, query):
-            yield item["name"], texts(item.get("properties")).get(TABLE_TYPE, "").lower() == "lance"
+            is_lance = texts(item.get("properties")).get(TABLE_TYPE, "").lower() == "lance"
+            yield item["name"], Kind.TABLE if is_lance else Kind.OTHER
 
     def look_up(self, identifier: Identifier, *, vends: bool) -> CatalogedTable:
         if len(identifier) != 3:

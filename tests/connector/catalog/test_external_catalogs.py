@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack
 from pathlib import Path
 
 import lance
@@ -17,23 +16,11 @@ import lance_spark
 from lance_spark.spark.session import CATALOG_CLASS
 from lance_spark.storage.paths import parse_root
 from tests.support.connector.locations import location
-from tests.support.hive_server import hive_server
+from tests.support.external_catalogs import external_catalog
 from tests.support.moto import S3Bucket
-from tests.support.server_catalogs import opened
 from tests.support.vending_server import vending
 
 RENAMES = {"glue", "hive2", "iceberg"}
-
-
-def settings_of(kind: str, stack: ExitStack, bucket: S3Bucket, root: str) -> dict[str, str]:
-    if kind == "glue":
-        keys = {"access_key_id": "testing", "secret_access_key": "testing", "region": "us-east-1"}
-        return {**keys, "endpoint": bucket.endpoint, "root": root}
-    if kind == "hive2":
-        server = stack.enter_context(hive_server(Path(root)))
-        return {"uri": server.uri, "root": root}
-    found = stack.enter_context(opened(kind, root))
-    return {"endpoint": found.server.uri, "root": root, "parent": found.level}
 
 
 @pytest.fixture(params=["glue", "hive2", "iceberg", "polaris", "unity"])
@@ -44,9 +31,8 @@ def kind(request: pytest.FixtureRequest) -> str:
 @pytest.fixture
 def other(spark: SparkSession, s3_bucket: S3Bucket, kind: str, tmp_path: Path) -> Iterator[SparkSession]:
     session = spark.newSession()
-    with ExitStack() as stack:
-        settings = {"impl": kind, **settings_of(kind, stack, s3_bucket, str(tmp_path / "root"))}
-        for name, value in settings.items():
+    with external_catalog(kind, str(tmp_path / "root"), s3_bucket.endpoint) as catalog:
+        for name, value in catalog.spark_settings().items():
             session.conf.set(f"spark.sql.catalog.other.{name}", value)
         session.conf.set("spark.sql.catalog.other", CATALOG_CLASS)
         yield session

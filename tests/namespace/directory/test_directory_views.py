@@ -24,8 +24,8 @@ from lance_spark.errors import (
 from lance_spark.namespace.directory.catalog_rows import NAMESPACE, CatalogEntry
 from lance_spark.namespace.directory.catalog_table import CatalogTable
 from lance_spark.namespace.directory.namespace import DirectoryNamespace
-from lance_spark.namespace.directory.views import MAX_DEFINITION
 from lance_spark.namespace.served.interface import InterfaceNamespace
+from lance_spark.namespace.view_texts import MAX_DEFINITION
 from lance_spark.spark.connector.catalog.resolve import TableName
 from lance_spark.spark.connector.catalog.view_definition import ViewDefinition
 from lance_spark.spark.connector.catalog.views import ViewRequest, create_view, refuse_view, view
@@ -337,7 +337,7 @@ def test_definitions_of_other_formats(names: DirectoryNamespace, tmp_path: Path)
     ]
     for part in wrong:
         names.replace_view(V, json.dumps({**good, **part}))
-        with pytest.raises(CorruptFileError, match=r"view lance\.db\.v in __manifest is unreadable"):
+        with pytest.raises(CorruptFileError, match=r"view lance\.db\.v is unreadable"):
             view(request, Call())
 
 

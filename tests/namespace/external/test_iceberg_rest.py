@@ -11,6 +11,7 @@ import pytest
 from pyiceberg.catalog.rest import RestCatalog
 from pyiceberg.schema import Schema
 from pyiceberg.types import NestedField, StringType
+from pyiceberg.view.metadata import SQLViewRepresentation, ViewVersion
 
 import lance_spark
 from lance_spark.errors import (
@@ -171,11 +172,15 @@ def test_warehouses_are_the_server_s(place: Opened) -> None:
         names.list_namespaces(("other",))
 
 
-def test_views_are_content_too(place: Opened) -> None:
+def test_views_of_servers_that_only_list_them_are_content_too(place: Opened) -> None:
+    server(place).endpoints = [name for name in server(place).endpoints or () if not name.endswith("{view}")]
     names = place.ours()
     names.create_namespace(("db",))
     names.declare_table(("db", "t"))
-    server(place).views.add((("db",), "v"))
+    schema = Schema(NestedField(1, "x", StringType(), required=False))
+    shown = SQLViewRepresentation(type="sql", sql="SELECT 1", dialect="spark")
+    version = ViewVersion(schema_id=0, representations=[shown], default_namespace=("db",))
+    pyiceberg(place).create_view(("db", "v"), schema, version)
     assert names.list_tables(("db",)) == ["t"]
     with pytest.raises(NotEmptyError, match="such as 'v'"):
         names.drop_namespace(("db",), cascade=True)

@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from pyspark.errors import PySparkException
 from pyspark.sql.types import StructType
 
-from lance_spark.errors import CorruptFileError, InvalidInputError, UnsupportedFeatureError
+from lance_spark.errors import InvalidInputError, UnsupportedFeatureError
+from lance_spark.namespace.view_texts import unreadable_view
 from lance_spark.spark.connector.channel.codec import decode, encode
 
 FORMAT = 1
@@ -94,10 +95,7 @@ def definition_from_json(text: str, name: str) -> ViewDefinition:
     except UnsupportedFeatureError:
         raise
     except _UNREADABLE as error:
-        raise CorruptFileError(
-            f"the definition of the view {name} in __manifest is unreadable ({error}); CREATE OR REPLACE VIEW or DROP "
-            "VIEW repairs it"
-        ) from error
+        raise unreadable_view(name, "", error) from error
     return definition
 
 
