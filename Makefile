@@ -134,6 +134,7 @@ pages: $(VENV)/.dev ## write the generated parts of the pages in docs
 	$(BIN)/python docs/generators/generate_format_support.py
 	$(BIN)/python docs/generators/generate_types.py
 	$(BIN)/python docs/generators/generate_caches.py
+	$(BIN)/python docs/generators/generate_catalogs.py
 	$(BIN)/python docs/generators/generate_spark_versions.py
 	$(BIN)/python docs/generators/generate_errors.py
 	$(BIN)/python docs/generators/generate_procedures.py

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,7 +16,13 @@ from pymetastore.metastore import HMS
 
 import lance_spark
 from integration.hive_metastore import hive_metastore
-from lance_spark.errors import AlreadyExistsError, InvalidInputError, NotEmptyError, NotFoundError
+from lance_spark.errors import (
+    AlreadyExistsError,
+    CommitConflictError,
+    InvalidInputError,
+    NotEmptyError,
+    NotFoundError,
+)
 from lance_spark.namespace.base import Namespace
 from lance_spark.namespace.opening import CatalogPlace
 from tests.support.hive_server import metastore_client, table_of_the_field
@@ -80,7 +87,7 @@ def test_create_list_rename_and_drop(port: int, impl: str, top: tuple[str, ...],
     other.drop_table(f"{db}_2", "u", True)
     assert lance.dataset(found.uri).to_table() == ROWS
     names.register_table((*top, db, "back"), found.uri)
-    assert names.table_location((*top, db, "back")) == type(found)(found.uri, {}, is_declared=False)
+    assert names.table_location((*top, db, "back")) == type(found)(found.uri, {}, declared=False)
     names.drop_table((*top, db, "back"), purge=True)
     assert not Path(found.uri.removeprefix("file:")).exists()
     names.drop_namespace((*top, db))
@@ -139,6 +146,65 @@ def test_other_formats_stay(port: int, impl: str, top: tuple[str, ...], db: str,
     with pytest.raises(NotEmptyError):
         names.drop_namespace((*top, db), cascade=True)
     assert sorted(other.get_all_tables(db)) == ["p", "t", "v"]
+
+
+def view_of(query: str) -> str:
+    columns = [
+        {"name": name, "type": kind, "nullable": True, "metadata": {}} for name, kind in (("a", "long"), ("B", []))
+    ]
+    told = {"format": 1, "query": query, "columns": json.dumps({"type": "struct", "fields": columns})}
+    return json.dumps(told, ensure_ascii=False)
+
+
+def test_views(port: int, impl: str, top: tuple[str, ...], db: str, other: Any) -> None:
+    names, v = opened(port, impl, ugi="ann:staff"), (*top, db, "v")
+    long = f"SELECT 'Zürich {'é' * 9000}' AS a"
+    names.create_view(v, view_of(long))
+    assert json.loads(names.view(v)) == json.loads(view_of(long))
+    assert (names.list_views(v[:-1]), names.list_tables(v[:-1])) == (["v"], [])
+    kept = other.get_table(db, "v")
+    assert (kept.tableType, kept.owner) == ("VIRTUAL_VIEW", "ann")
+    assert [(column.name, column.type) for column in kept.sd.cols] == [("a", "bigint"), ("b", "string")]
+    assert HMS(other).get_table(db, "v").table_type == "VIRTUAL_VIEW"
+    for taken in (names.create_view, lambda name, _text: names.declare_table(name)):
+        with pytest.raises(AlreadyExistsError):
+            taken(v, view_of("SELECT 1"))
+    names.replace_view(v, view_of("SELECT 2"))
+    assert json.loads(names.view(v)) == json.loads(view_of("SELECT 2"))
+    assert other.get_table(db, "v").viewOriginalText == "SELECT 2"
+    names.rename_view(v, (*top, db, "w"))
+    assert (names.list_views(v[:-1]), other.get_all_tables(db)) == (["w"], ["w"])
+    changed = other.get_table(db, "w")
+    changed.viewOriginalText = "SELECT 'theirs'"
+    other.alter_table_with_environment_context(db, "w", changed, ttypes.EnvironmentContext())
+    assert names.list_views(v[:-1]) == []
+    with pytest.raises(NotFoundError, match="is no view of Lance"):
+        names.drop_view((*top, db, "w"))
+    with pytest.raises(NotEmptyError):
+        names.drop_namespace(v[:-1], cascade=True)
+    other.drop_table(db, "w", True)
+    names.create_view(v, view_of("SELECT 1"))
+    names.drop_namespace(v[:-1], cascade=True)
+    assert not names.namespace_exists(v[:-1])
+
+
+def test_the_metastore_compares_before_it_changes_a_view(
+    port: int, impl: str, top: tuple[str, ...], db: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names, v = opened(port, impl), (*top, db, "v")
+    names.create_view(v, view_of("SELECT 1"))
+    looked, times = type(names)._view, iter([True])  # type: ignore[attr-defined]
+
+    def view(self: object, identifier: tuple[str, ...]) -> object:
+        found = looked(self, identifier)
+        if next(times, False):
+            opened(port, impl).replace_view(v, view_of("SELECT 'rival'"))
+        return found
+
+    monkeypatch.setattr(type(names), "_view", view)
+    with pytest.raises(CommitConflictError, match="run the statement again"):
+        names.replace_view(v, view_of("SELECT 2"))
+    assert json.loads(names.view(v)) == json.loads(view_of("SELECT 'rival'"))
 
 
 def test_root_and_properties(port: int, impl: str, top: tuple[str, ...], tmp_path: Path, other: Any) -> None:

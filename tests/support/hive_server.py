@@ -164,7 +164,7 @@ class HiveServer:
         kept.dbName, kept.tableName, kept.catName = key[1], key[2], key[0] if len(self.catalogs) > 1 else None
         kept.parameters = {**(table.parameters or {}), "transient_lastDdlTime": "1"}
         is_view = table.tableType == "VIRTUAL_VIEW"
-        _check_lengths(kept)
+        _kept_by_database(kept)
         kept.sd.location = None if is_view else self._folder(table.sd.location)
         is_external = kept.parameters.get("EXTERNAL") == "TRUE"
         kept.tableType = table.tableType if is_view else _kind(is_external)
@@ -185,7 +185,7 @@ class HiveServer:
                 raise ttypes.MetaException(
                     f"The table has been modified. The parameter value for key '{key}' is different"
                 )
-        _check_lengths(kept)
+        _kept_by_database(kept)
         is_view = before.tableType == kept.tableType == "VIRTUAL_VIEW"
         kept.tableType = kept.tableType if is_view else _kind(kept.parameters.get("EXTERNAL") == "TRUE")
         if "DO_NOT_UPDATE_STATS" not in (context.properties or {}):
@@ -321,8 +321,12 @@ def table_of_the_field(database: str, name: str, location: str, **parameters: st
     )
 
 
-def _check_lengths(table: Any) -> None:
-    """What does not fit into a column of the database is refused."""
+def _kept_by_database(table: Any) -> None:
+    """What does not fit into a column of the database is refused; names of columns are kept in lower case."""
+    for column in table.sd.cols or ():
+        column.name = column.name.lower()
+    if len((table.viewOriginalText or "").encode()) > 32700:
+        raise ttypes.MetaException("A truncation error was encountered trying to shrink LONG VARCHAR to length 32700")
     for name, value in (table.parameters or {}).items():
         if len(value.encode()) > 4000:
             raise ttypes.MetaException(f"value of {name} is longer than 4000")

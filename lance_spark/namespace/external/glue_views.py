@@ -21,6 +21,7 @@ from lance_spark.namespace.external.metastore_views import (
     is_view_of_ours,
     joined_definition,
     other_parameters,
+    shown_query,
 )
 from lance_spark.namespace.external.view_columns import hive_columns
 from lance_spark.namespace.external.views import ExternalViews
@@ -30,6 +31,7 @@ from lance_spark.storage.server_errors import LostReplyError
 
 _LONGEST_NAME = 255
 _LONGEST_QUERY = 409_600
+"""Bytes of `ViewOriginalText`."""
 
 
 class GlueViews(ExternalViews):
@@ -51,7 +53,7 @@ class GlueViews(ExternalViews):
         require_name(identifier[1])
         mark = secrets.token_hex(16)
         described = {"Name": identifier[1], "TableType": VIRTUAL_VIEW, "Parameters": {}}
-        self.create(identifier, _with_definition(described, identifier, definition, mark), mark)
+        self.create(identifier, _with_definition(described, definition, mark), mark)
 
     def change_view(self, identifier: Identifier, definition: str) -> None:
         found, mark = self._view(identifier), secrets.token_hex(16)
@@ -63,7 +65,7 @@ class GlueViews(ExternalViews):
                 "update_table",
                 format_identifier(identifier),
                 DatabaseName=identifier[0],
-                TableInput=_with_definition(described, identifier, definition, mark),
+                TableInput=_with_definition(described, definition, mark),
                 **version,
             )
         except LostReplyError as error:
@@ -208,16 +210,9 @@ def _marked(described: Mapping[str, Any], mark: str) -> dict[str, Any]:
     return {**described, "StorageDescriptor": {**storage, "SerdeInfo": serde}}
 
 
-def _with_definition(
-    described: Mapping[str, Any], identifier: Identifier, definition: str, mark: str
-) -> dict[str, Any]:
+def _with_definition(described: Mapping[str, Any], definition: str, mark: str) -> dict[str, Any]:
     """The description of a view with another definition, marked by `mark`."""
-    query = view_query(definition)
-    if len(query.encode()) > _LONGEST_QUERY:
-        raise InvalidInputError(
-            f"the query of the view {format_identifier(identifier)} has more than {_LONGEST_QUERY} bytes, which Glue "
-            "does not keep; put its constants into a table"
-        )
+    query = shown_query(view_query(definition), _LONGEST_QUERY)
     columns = [{"Name": name, "Type": kind, "Comment": comment} for name, kind, comment in hive_columns(definition)]
     storage = {**(described.get("StorageDescriptor") or {}), "Columns": columns}
     parameters = {**other_parameters(described.get("Parameters") or {}), VIEW_DEFINITION: definition}

@@ -23,6 +23,7 @@ from lance_spark.namespace.external.metastore_views import (
     is_view_of_ours,
     joined_definition,
     other_parameters,
+    shown_query,
     split_definition,
 )
 from lance_spark.namespace.external.view_columns import hive_columns
@@ -37,6 +38,8 @@ DEFAULT_CATALOG = "hive"
 _NAME = re.compile(r"[A-Za-z0-9_]+")
 _LONGEST_VALUE = 4000
 """Characters of a parameter in the schemas of MySQL, Oracle and Derby; Spark splits its schemas by the same number."""
+_LONGEST_QUERY = 32_700
+"""Bytes of a view's text in the schema of Derby; others keep more."""
 
 
 class HiveViews(ExternalViews):
@@ -59,7 +62,7 @@ class HiveViews(ExternalViews):
         self._database(identifier[:-1])  # Of a missing one the metastore says that its name is invalid.
         mark = secrets.token_hex(16)
         parameters = {**split_definition(definition, _LONGEST_VALUE), CREATION: mark}
-        query = ascii_text(view_query(definition))
+        query = _shown(definition)
         try:
             self._hive.add_view(place, identifier[-1], hive_columns(definition), query, parameters)
         except LostReplyError as error:
@@ -73,7 +76,7 @@ class HiveViews(ExternalViews):
         found = self._view(identifier)
         found.parameters = {**other_parameters(found.parameters), **_kept_value(found)}
         found.parameters |= split_definition(definition, _LONGEST_VALUE)
-        found.viewOriginalText = found.viewExpandedText = ascii_text(view_query(definition))
+        found.viewOriginalText = found.viewExpandedText = _shown(definition)
         found.sd.cols = self._hive.columns(hive_columns(definition))
         self._alter_view(identifier, found, lambda: self._table(identifier))
 
@@ -197,6 +200,10 @@ def cataloged(table: Any) -> CatalogedTable:
     is_view = storage is not None and is_view_of_ours(kind, parameters, table.viewOriginalText or "")
     location = (storage.location if storage else None) or ""
     return CatalogedTable(location, named, user_properties(parameters), is_view=is_view)
+
+
+def _shown(definition: str) -> str:
+    return shown_query(ascii_text(view_query(definition)), _LONGEST_QUERY)
 
 
 def _value(table: Any) -> str:

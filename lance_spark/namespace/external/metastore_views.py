@@ -23,6 +23,9 @@ from lance_spark.namespace.view_texts import VIEW_DEFINITION, view_fields, view_
 
 VIRTUAL_VIEW = "VIRTUAL_VIEW"
 
+UNSHOWN_QUERY = "-- The query of this view is too long to be shown here; lance-spark reads it from the parameters"
+"""A text that no tool can run, in place of a longer one than the catalog keeps."""
+
 _PARTS = f"{VIEW_DEFINITION}.numParts"
 _PART = f"{VIEW_DEFINITION}.part."
 _MOST_PARTS = 10_000
@@ -58,7 +61,7 @@ def is_view_of_ours(table_type: str, parameters: Mapping[str, str], text: str) -
     definition = joined_definition(parameters)
     if definition is None or not view_fields(definition):
         return True  # Its readers get an error, and a new definition repairs it.
-    return text in (view_query(definition), ascii_text(view_query(definition)))
+    return text in (view_query(definition), ascii_text(view_query(definition)), UNSHOWN_QUERY)
 
 
 def other_parameters(parameters: Mapping[str, str]) -> dict[str, str]:
@@ -67,6 +70,11 @@ def other_parameters(parameters: Mapping[str, str]) -> dict[str, str]:
     return {
         name: value for name, value in parameters.items() if name not in ours and not name.startswith(f"{ours[0]}.")
     }
+
+
+def shown_query(query: str, limit: int) -> str:
+    """The text that consoles show of a query, where the catalog keeps at most `limit` bytes."""
+    return query if len(query.encode()) <= limit else UNSHOWN_QUERY
 
 
 def ascii_text(text: str) -> str:

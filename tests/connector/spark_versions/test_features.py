@@ -470,7 +470,7 @@ def test_partitioned_tables(spark: SparkSession, name: str) -> None:
 
 
 @feature(
-    "Views of a catalog in a folder",
+    "Views of catalogs",
     since="4.3",
     refused="does not support views",
     instead="Spark keeps views in its session catalog only; these may read Lance tables",
