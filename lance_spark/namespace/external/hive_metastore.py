@@ -151,16 +151,9 @@ class HiveMetastore:
         serde_parameters: Mapping[str, str],
     ) -> None:
         """Creates an external table with a placeholder column. Raises `AlreadyExistsError`, `LostReplyError`."""
-        column, kind, comment = COLUMN
-        types = self._types
-        storage = types.StorageDescriptor(
-            cols=[types.FieldSchema(name=column, type=kind, comment=comment)],
-            location=location,
-            inputFormat=INPUT_FORMAT,
-            outputFormat=OUTPUT_FORMAT,
-            serdeInfo=types.SerDeInfo(serializationLib=SERDE, parameters=dict(serde_parameters)),
-        )
-        described = types.Table(
+        storage = self._storage(self.columns([COLUMN]), location=location)
+        storage.serdeInfo.parameters = dict(serde_parameters)
+        described = self._types.Table(
             tableName=name,
             dbName=place.database,
             catName=place.catalog,
@@ -186,13 +179,22 @@ class HiveMetastore:
             dbName=place.database,
             catName=place.catalog,
             owner=self._owner,
-            sd=types.StorageDescriptor(cols=self.columns(columns), serdeInfo=types.SerDeInfo()),
+            sd=self._storage(self.columns(columns)),  # Without a place; some clients expect formats of a view too.
             parameters=dict(parameters),
             viewOriginalText=query,
             viewExpandedText=query,
             tableType=VIRTUAL_VIEW,
         )
         self._client.ask(f"{place}.{name}", lambda client: client.create_table(described), repeats=False)
+
+    def _storage(self, columns: list[Any], *, location: str | None = None) -> Any:
+        return self._types.StorageDescriptor(
+            cols=columns,
+            location=location,
+            inputFormat=INPUT_FORMAT,
+            outputFormat=OUTPUT_FORMAT,
+            serdeInfo=self._types.SerDeInfo(serializationLib=SERDE),
+        )
 
     def columns(self, columns: Iterable[tuple[str, str, str]]) -> list[Any]:
         """The metastore's objects for columns of these names, types and comments."""

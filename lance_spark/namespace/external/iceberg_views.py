@@ -67,7 +67,10 @@ class IcebergViews(IcebergNamespaces, ExternalViews):
     @property
     def keeps_views(self) -> bool:  # type: ignore[override]
         """Whether views can be made; without a warehouse in the settings, perhaps in some."""
-        return not self._parent or self.warehouse(self._parent[0]).keeps_views
+        try:
+            return not self._parent or self.warehouse(self._parent[0]).keeps_views
+        except NotFoundError:
+            return False
 
     def list_views(self, namespace: Identifier = ()) -> list[str]:
         full = self._full(namespace)

@@ -365,6 +365,16 @@ def test_iceberg_servers_without_views(tmp_path: Path, endpoints: list[str] | No
         names.drop_namespace(("db",), cascade=True)
 
 
+def test_a_warehouse_that_is_missing_has_no_views(tmp_path: Path) -> None:
+    with external_catalog("iceberg", str(tmp_path), "") as catalog:
+        catalog.parent = ("nowhere",)
+        names = catalog.ours()
+        assert names.view_spelling(("db", "v")) is None
+        assert not names.view_exists(("db", "v"))
+        with pytest.raises(NotFoundError):
+            names.create_view(("db", "v"), definition())
+
+
 def test_metastores_that_do_not_compare(tmp_path: Path) -> None:
     """Releases before 2.3.10 ignore what we expect; all else is the same."""
     with external_catalog("hive2", str(tmp_path), "") as catalog:
