@@ -55,12 +55,12 @@ def meetings(tried: Tried) -> dict[str, str]:
     assert lance.dataset(uri).to_table() == ROWS
     lance.write_dataset(ROWS, uri, mode="append")
     assert tried.catalog.open_table((name, "t")).count_rows() == 6
-    found = {"our table, read and appended to by pylance at its location, read by us": "yes"}
+    cells = {"our table, read and appended to by pylance at its location, read by us": "yes"}
     if other is None:
-        return {**found, "the other client": NONE, "our table, found by it": NONE, "its table, found by us": NONE}
+        return {**cells, "the other client": NONE, "our table, found by it": NONE, "its table, found by us": NONE}
     described = other.ask("describe_table", name, "t").location
     assert parse_root(described.rstrip("/")).location == parse_root(uri.rstrip("/")).location
     where = other.ask("declare_table", name, "theirs").location
     lance.write_dataset(ROWS, where)
     assert tried.catalog.open_table((name, "theirs")).to_table() == ROWS
-    return {**found, "the other client": other.name, "our table, found by it": "yes", "its table, found by us": "yes"}
+    return {**cells, "the other client": other.name, "our table, found by it": "yes", "its table, found by us": "yes"}

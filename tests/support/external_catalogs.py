@@ -66,8 +66,8 @@ def external_catalog(kind: str, root: str, glue_endpoint: str) -> Iterator[Exter
             parent = ("hive",) if kind == "hive3" else ()
             yield ExternalCatalog(kind, {"uri": server.uri, "root": root}, parent, server)
     else:
-        with opened(kind, root) as found:
-            yield ExternalCatalog(kind, {"endpoint": found.server.uri, "root": root}, (found.level,), found.server)
+        with opened(kind, root) as place:
+            yield ExternalCatalog(kind, {"endpoint": place.server.uri, "root": root}, (place.level,), place.server)
 
 
 class OtherTool:
@@ -231,9 +231,9 @@ class IcebergTool(OtherTool):
         return names
 
     def query(self, name: str) -> str:
-        [found] = self.client.load_view((self.database, name)).current_version().representations
-        assert found.root.dialect == "spark"
-        return str(found.root.sql)
+        [shown] = self.client.load_view((self.database, name)).current_version().representations
+        assert shown.root.dialect == "spark"
+        return str(shown.root.sql)
 
     def columns(self, name: str) -> list[tuple[str, str]]:
         return [

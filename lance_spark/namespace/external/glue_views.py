@@ -56,10 +56,10 @@ class GlueViews(ExternalViews):
         self.create(identifier, _with_definition(described, definition, mark), mark)
 
     def change_view(self, identifier: Identifier, definition: str) -> None:
-        found, mark = self._view(identifier), secrets.token_hex(16)
+        table, mark = self._view(identifier), secrets.token_hex(16)
         kept = self._glue.fields("UpdateTable", "TableInput")
-        described = {name: value for name, value in found.items() if name in kept}
-        version = {"VersionId": found["VersionId"]} if found.get("VersionId") else {}
+        described = {name: value for name, value in table.items() if name in kept}
+        version = {"VersionId": table["VersionId"]} if table.get("VersionId") else {}
         try:
             self._glue.change(
                 "update_table",
@@ -91,10 +91,10 @@ class GlueViews(ExternalViews):
                 "create_table", format_identifier(identifier), DatabaseName=identifier[0], TableInput=described
             )
         except LostReplyError as error:
-            found = self.looked_for(identifier, error)
-            if found is None:
+            table = self.looked_for(identifier, error)
+            if table is None:
                 raise
-            if creation_of(found) != mark:
+            if creation_of(table) != mark:
                 raise AlreadyExistsError(f"{format_identifier(identifier)} exists in {self.description}") from error
 
     def remove(self, identifier: Identifier) -> None:
@@ -107,12 +107,12 @@ class GlueViews(ExternalViews):
             if self.looked_for(identifier, error) is not None:
                 raise
 
-    def move(self, old: Identifier, found: Mapping[str, Any], new: Identifier) -> None:
-        """Gives a table or view, as it was found, another name. Raises as `rename_table`."""
+    def move(self, old: Identifier, table: Mapping[str, Any], new: Identifier) -> None:
+        """Gives a table or view, as it was looked at, another name. Raises as `rename_table`."""
         require_database(new)
         require_name(new[1])
         kept, mark = self._glue.fields("CreateTable", "TableInput"), secrets.token_hex(16)
-        described = {name: value for name, value in found.items() if name in kept}
+        described = {name: value for name, value in table.items() if name in kept}
         self.create(new, {**_marked(described, mark), "Name": new[1]}, mark)
         try:
             self.remove(old)
@@ -142,19 +142,19 @@ class GlueViews(ExternalViews):
         reply = self._glue.ask("get_table", about, DatabaseName=identifier[0], Name=identifier[1])
         return self.described_object(reply.get("Table"), identifier)
 
-    def described_object(self, found: Any, identifier: Identifier) -> Mapping[str, Any]:
+    def described_object(self, table: Any, identifier: Identifier) -> Mapping[str, Any]:
         """The description in a reply. Raises `StorageError` if there is none."""
-        if not isinstance(found, dict):
+        if not isinstance(table, dict):
             raise StorageError(f"{self.description} does not describe {format_identifier(identifier)}: an empty reply")
-        return found
+        return table
 
     def _view(self, identifier: Identifier) -> Mapping[str, Any]:
         if len(identifier) != 2 or not all(identifier):
             raise self.missing_view(identifier, is_others=False)
-        found = self.entry(identifier)
-        if not cataloged(found).is_view:
+        table = self.entry(identifier)
+        if not cataloged(table).is_view:
             raise self.missing_view(identifier, is_others=True)
-        return found
+        return table
 
     def _twice(self, old: Identifier, new: Identifier, error: LanceError) -> StorageError:
         return StorageError(
@@ -179,10 +179,10 @@ def creation_of(table: Mapping[str, Any]) -> str:
 
 def storage_of(table: Mapping[str, Any], *path: str) -> Mapping[str, Any]:
     """The part at `path` of the storage of a table."""
-    found: Mapping[str, Any] = table.get("StorageDescriptor") or {}
+    part: Mapping[str, Any] = table.get("StorageDescriptor") or {}
     for name in path:
-        found = found.get(name) or {}
-    return found
+        part = part.get(name) or {}
+    return part
 
 
 def require_name(name: str) -> None:

@@ -66,30 +66,30 @@ class HiveViews(ExternalViews):
         try:
             self._hive.add_view(place, identifier[-1], hive_columns(definition), query, parameters)
         except LostReplyError as error:
-            found = self._looked_for(identifier, error)
-            if found is None:
+            table = self._looked_for(identifier, error)
+            if table is None:
                 raise
-            if _value(found) != mark:
+            if _value(table) != mark:
                 raise AlreadyExistsError(f"{format_identifier(identifier)} exists in {self.description}") from error
 
     def change_view(self, identifier: Identifier, definition: str) -> None:
-        found = self._view(identifier)
-        found.parameters = {**other_parameters(found.parameters), **_kept_value(found)}
-        found.parameters |= split_definition(definition, _LONGEST_VALUE)
-        found.viewOriginalText = found.viewExpandedText = _shown(definition)
-        found.sd.cols = self._hive.columns(hive_columns(definition))
-        self._alter_view(identifier, found, lambda: self._table(identifier))
+        table = self._view(identifier)
+        table.parameters = {**other_parameters(table.parameters), **_kept_value(table)}
+        table.parameters |= split_definition(definition, _LONGEST_VALUE)
+        table.viewOriginalText = table.viewExpandedText = _shown(definition)
+        table.sd.cols = self._hive.columns(hive_columns(definition))
+        self._alter_view(identifier, table, lambda: self._table(identifier))
 
     def remove_view(self, identifier: Identifier) -> None:
         self._view(identifier)
         self._remove(identifier)
 
     def move_view(self, old: Identifier, new: Identifier) -> None:
-        found = self._view(old)
+        table = self._view(old)
         place = self._place_of_free(old, new)
-        found.dbName, found.tableName = place.database, new[-1]
+        table.dbName, table.tableName = place.database, new[-1]
         try:
-            self._alter_view(old, found, lambda: self._table(new))
+            self._alter_view(old, table, lambda: self._table(new))
         except RefusedError as error:
             raise self._taken(new, error) from error
 
@@ -116,10 +116,10 @@ class HiveViews(ExternalViews):
     def _view(self, identifier: Identifier) -> Any:
         if len(identifier) != self.levels + 1 or not identifier[-1]:
             raise self.missing_view(identifier, is_others=False)
-        found = self._table(identifier)
-        if not cataloged(found).is_view:
+        table = self._table(identifier)
+        if not cataloged(table).is_view:
             raise self.missing_view(identifier, is_others=True)
-        return found
+        return table
 
     # What tables and views have in common.
 

@@ -104,12 +104,12 @@ class IcebergViews(IcebergNamespaces, ExternalViews):
 
         def made() -> IcebergView | None:
             try:
-                found = self._loaded(identifier)
+                view = self._loaded(identifier)
             except NotFoundError:
                 return None
-            if found is None or found.creation != mark:
+            if view is None or view.creation != mark:
                 raise AlreadyExistsError(f"{about} exists in {self.description}")
-            return found
+            return view
 
         try:
             self.sent("POST", path, about, body=body)
@@ -167,20 +167,20 @@ class IcebergViews(IcebergNamespaces, ExternalViews):
         """A view of ours. Raises `NotFoundError`, also for one of others."""
         if len(identifier) < 3 or not self.is_sendable(identifier) or not self.warehouse(identifier[0]).keeps_views:
             raise self.missing_view(identifier, is_others=False)
-        found = self._loaded(identifier)
-        if found is None:
+        view = self._loaded(identifier)
+        if view is None:
             raise self.missing_view(identifier, is_others=True)
-        return found
+        return view
 
     def _kind_of_view(self, identifier: Identifier) -> Kind:
         return Kind.OTHER if self._loaded(identifier) is None else Kind.VIEW
 
     def _with_creation(self, identifier: Identifier, creation: str) -> IcebergView | None:
         try:
-            found = self._loaded(identifier)
+            view = self._loaded(identifier)
         except NotFoundError:
             return None
-        return found if found is not None and found.creation == creation else None
+        return view if view is not None and view.creation == creation else None
 
     def _loaded(self, identifier: Identifier) -> IcebergView | None:
         """A view; None if it is another's. Raises `NotFoundError`."""

@@ -79,4 +79,4 @@ def shown_query(query: str, limit: int) -> str:
 
 def ascii_text(text: str) -> str:
     """A text with characters beyond ASCII as JSON and Spark's literals write them: some metastores lose others."""
-    return _BEYOND_ASCII.sub(lambda found: json.dumps(found[0])[1:-1], text)
+    return _BEYOND_ASCII.sub(lambda match: json.dumps(match[0])[1:-1], text)

@@ -74,8 +74,8 @@ class PolarisCatalog(IcebergViews):
             return []
         others = [(name, Kind.OTHER) for name in self.names(f"{self.route(namespace)}/tables", namespace)]
         listed = [*self._generic_tables(namespace), *self.views_of(namespace)]
-        known = {name for name, _ in listed}
-        return [*listed, *(item for item in others if item[0] not in known)]
+        names = {name for name, _ in listed}
+        return [*listed, *(item for item in others if item[0] not in names)]
 
     def look_up(self, identifier: Identifier, *, vends: bool) -> CatalogedTable:
         self.require_findable(identifier)

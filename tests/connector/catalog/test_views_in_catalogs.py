@@ -28,8 +28,8 @@ def other(spark: SparkSession, s3_bucket: S3Bucket, kind: str, tmp_path: Path) -
     session, settings = spark.newSession(), {"root": str(tmp_path / "root")}
     with ExitStack() as stack:
         if kind != "dir":
-            found = external_catalog(kind, str(tmp_path / "root"), s3_bucket.endpoint)
-            settings = stack.enter_context(found).spark_settings()
+            catalog = external_catalog(kind, str(tmp_path / "root"), s3_bucket.endpoint)
+            settings = stack.enter_context(catalog).spark_settings()
         for name, value in settings.items():
             session.conf.set(f"spark.sql.catalog.other.{name}", value)
         session.conf.set("spark.sql.catalog.other", CATALOG_CLASS)

@@ -29,6 +29,9 @@ from tests.support.moto import S3Bucket
 from tests.support.threads import all_at_once
 
 QUERY = "SELECT id, 'Zürich 🚲' AS s FROM other.db.t"
+ESCAPED = r"SELECT id, 'Z\u00fcrich \ud83d\udeb2' AS s FROM other.db.t"
+"""The same for Spark, in letters that every metastore keeps."""
+
 TYPES = {
     "glue": [("id", "bigint"), ("s", "string"), ("d", "decimal(10,2)"), ("l", "array<struct<a:int>>")],
     "iceberg": [("id", "long"), ("s", "string"), ("d", "decimal(10, 2)"), ("l", "list<struct<6: a: optional int>>")],
@@ -58,16 +61,16 @@ def definition(query: str = QUERY, **fields: object) -> str:
 
 @pytest.fixture(scope="module")
 def proxy(s3_bucket: S3Bucket) -> Iterator[GlueProxy]:
-    with glue_proxy(s3_bucket.endpoint) as found:
-        yield found
+    with glue_proxy(s3_bucket.endpoint) as opened:
+        yield opened
 
 
 @pytest.fixture(params=VIEW_KINDS)
 def catalog(request: pytest.FixtureRequest, proxy: GlueProxy, tmp_path: Path) -> Iterator[ExternalCatalog]:
     proxy.reset()
-    with external_catalog(request.param, str(tmp_path / "root"), proxy.endpoint) as found:
-        found.ours().create_namespace((found.database,))
-        yield found
+    with external_catalog(request.param, str(tmp_path / "root"), proxy.endpoint) as opened:
+        opened.ours().create_namespace((opened.database,))
+        yield opened
 
 
 @pytest.fixture
@@ -104,7 +107,7 @@ def test_life_of_a_view(catalog: ExternalCatalog, names: Namespace, other: Other
     assert same(names.view(v), definition())
     assert (names.list_views((db,)), names.list_tables((db,)), names.list_namespaces((db,))) == (["v"], [], [])
     assert other.views() == ["v"]
-    assert other.query("v").encode("ascii", "ignore") == other.query("v").encode() or other.query("v") == QUERY
+    assert other.query("v") == (ESCAPED if catalog.kind.startswith("hive") else QUERY)
     assert other.columns("v") == TYPES.get(catalog.kind, TYPES["iceberg" if catalog.kind == "polaris" else "glue"])
     names.replace_view(v, definition("SELECT 2"))
     assert same(names.view(v), definition("SELECT 2"))
@@ -330,10 +333,10 @@ def test_a_concurrent_change_is_not_overwritten(
         times = iter([True])
 
         def view(self: object, identifier: tuple[str, ...]) -> object:
-            found = looked(self, identifier)
+            opened = looked(self, identifier)
             if next(times, False):
                 replaced()
-            return found
+            return opened
 
         monkeypatch.setattr(type(names), "_view", view)
         with pytest.raises(CommitConflictError, match="run the statement again"):
