@@ -57,14 +57,12 @@ from lance_spark.table.indexes.auto_zonemap import extend_zone_maps
 from lance_spark.table.indexes.zone_setting import AUTO_ZONEMAP
 from lance_spark.table.location import TableLocation
 from lance_spark.table.manifests.manifest import Manifest
+from lance_spark.table.manifests.transaction import OPERATION
 from lance_spark.table.paths import DATA, TRANSACTIONS
 from lance_spark.table.writing.conform import same_columns
 from lance_spark.table.writing.save import CommitOptions
 
 _log = logging.getLogger(__name__)
-
-OPERATION = "lance.operation"
-"""The property of a version that names its operation; in `__manifest` all are overwrites."""
 
 
 @dataclass(frozen=True, slots=True)

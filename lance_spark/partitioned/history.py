@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from lance_spark.errors import NotFoundError
 from lance_spark.partitioned.columns import next_field_id
-from lance_spark.partitioned.commit import OPERATION, commit_rows, with_operation_name
+from lance_spark.partitioned.commit import commit_rows, with_operation_name
 from lance_spark.partitioned.manifest_index import NamedVersion, Partition
 from lance_spark.partitioned.names import MAX_FIELD_ID
 from lance_spark.partitioned.spec import PartitionSpecs, is_partitioned
@@ -16,6 +16,7 @@ from lance_spark.partitioned.table import PartitionedTable, open_partitioned
 from lance_spark.storage.overlap import overlapped
 from lance_spark.table.commits.retry import retry_on_conflict
 from lance_spark.table.operations.base import OperationKind
+from lance_spark.table.publishing.lineage import RESTORED
 from lance_spark.table.refs.tagging import kept_while_restored
 from lance_spark.table.versions.version_summary import (
     Content,
@@ -56,13 +57,12 @@ def history(table: PartitionedTable, limit: int | None = None, *, contents: bool
 
 def _version(entry: TableVersion, now: _Parts | None, before: _Parts | None) -> TableVersion:
     """An entry of the history of `__manifest` with what its version means for the table."""
-    properties = dict(entry.properties)
-    operation = properties.pop(OPERATION, entry.operation)
+    operation = entry.operation
     difference = None if now is None or before is None else _difference(before, now)
     if operation == OperationKind.REWRITE.value:
         difference = without_rewritten_rows(difference)
     content = None if now is None else _content(now)
-    return replace(entry, operation=operation, properties=properties, content=content, difference=difference)
+    return replace(entry, content=content, difference=difference)
 
 
 _Parts = dict[str, Measured]
@@ -186,8 +186,8 @@ def restore(table: PartitionedTable, version: int, options: CommitOptions | None
         def attempt(current: PartitionedTable) -> PartitionedTable:
             specs = PartitionSpecs(old.lance_schema, current.specs.specs)
             used = max(next_field_id(current), next_field_id(old)) - 1
-            return commit_rows(
-                current, old.rows, specs, with_operation_name(options, "restore"), properties={MAX_FIELD_ID: str(used)}
-            )
+            named = with_operation_name(options, "restore")
+            named = replace(named, properties={**(named.properties or {}), RESTORED: str(version)})
+            return commit_rows(current, old.rows, specs, named, properties={MAX_FIELD_ID: str(used)})
 
         return retry_on_conflict(attempt, table.newest(), table.newest, options.policy if options else None)

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from lance_spark.errors import NotFoundError
-from lance_spark.partitioned.commit import OPERATION, Check
+from lance_spark.partitioned.commit import Check
 from lance_spark.partitioned.manifest_index import Partition, PartitionKey
 from lance_spark.partitioned.table import PartitionedTable
+from lance_spark.table.manifests.transaction import OPERATION
 from lance_spark.table.reading.scan import Scan
 from lance_spark.table.row_level.read_conflicts import ReadRows, VersionRows, conflict, touches
 

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 COMMIT_MESSAGE = "__lance_commit_message"
 """The property with the message of a commit."""
 
+OPERATION = "lance.operation"
+"""The property with the name of an operation for which the format has no message of its own."""
+
 _NO_PROPERTIES: Mapping[str, str] = MappingProxyType({})
 
 

@@ -146,6 +146,31 @@ class TagVerbs(ABC):
             UnsupportedFeatureError: the table is partitioned, and has none.
         """
 
+    @abstractmethod
+    def restore(self, version: int | None = None) -> Self:
+        """The new newest version, with the content of `version`; with that of this dataset if it is None.
+
+        Raises:
+            NotFoundError: there is no such version.
+        """
+
+    def rollback_to_version(self, version: int) -> Self:
+        """The branch's new newest version, with the content of `version`, which the newest one descends from.
+
+        As `restore`, which also brings back versions that a restore has undone.
+
+        Raises:
+            InvalidInputError: the newest version does not descend from it.
+            NotFoundError: there is no such version.
+            CommitConflictError: another writer committed something that this cannot follow. Nothing was changed.
+            CommitStateUnknownError: the store never said whether the version was committed.
+            UnsupportedFeatureError: the table needs something that this release does not write.
+        """
+        from lance_spark.table.publishing.lineage import check_ancestor
+
+        check_ancestor(self.versions_location, checked_version(version))
+        return self.restore(version)
+
     @property
     def branches(self) -> NamedRefs[Branch]:
         """The table's branches except the main one: ``branches()`` has them by name. ``branches.list`` and ``delete``

@@ -18,7 +18,7 @@ from lance_spark.table.manifests.history import History
 from lance_spark.table.manifests.manifest import WriterVersion, timestamp_of
 from lance_spark.table.manifests.manifest_store import ManifestLocation
 from lance_spark.table.manifests.manifest_summary import ManifestSummary
-from lance_spark.table.manifests.transaction import COMMIT_MESSAGE
+from lance_spark.table.manifests.transaction import COMMIT_MESSAGE, OPERATION
 from lance_spark.table.operations.base import OperationKind
 from lance_spark.table.rows.fragment import FragmentList
 
@@ -71,8 +71,8 @@ class TableVersion:
     Attributes:
         version: its number.
         timestamp: when it was committed.
-        operation: by the name in the transaction message ("append", "delete", "update" ...); "unknown" for operations
-            that this release does not know, and for versions without a transaction.
+        operation: by the name in the transaction message ("append", "delete", "update" ...) or in its properties;
+            "unknown" for operations that this release does not know, and for versions without a transaction.
         read_version: the version that its writer had read; None if unknown.
         transaction: the transaction's UUID; None if unknown.
         message: the commit message, if there is one.
@@ -169,11 +169,11 @@ def _entry(history: History, summary: ManifestSummary, now: Measured, before: Me
     transaction = history.transaction_of(summary)
     kind = OperationKind.UNKNOWN if transaction is None else transaction.operation.kind
     properties = {} if transaction is None else dict(transaction.properties)
-    message = properties.pop(COMMIT_MESSAGE, None)
+    message, operation = properties.pop(COMMIT_MESSAGE, None), properties.pop(OPERATION, kind.value)
     return TableVersion(
         version=summary.version,
         timestamp=timestamp_of(summary.timestamp_nanos),
-        operation=kind.value,
+        operation=operation,
         read_version=None if transaction is None else transaction.read_version,
         transaction=None if transaction is None else transaction.uuid,
         message=message,

@@ -23,6 +23,7 @@ MAIN = "main"
 """The name of the main branch in results and arguments."""
 
 _VERSION = row_type(version=LongType())
+_ROLLED_BACK = row_type(previous_version=LongType(), version=LongType())
 _NAME = row_type(name=StringType())
 _TAG = row_type(
     name=StringType(),
@@ -126,6 +127,14 @@ def _restore(call: Invocation) -> LocalRows:
     return LocalRows.of(_VERSION, [(table.restore(version).version,)])
 
 
+def _rollback(call: Invocation) -> LocalRows:
+    table, version = call.table(), call.arguments.integer("version")
+    if version is None:
+        raise InvalidInputError("parameter version is null; give a version that the newest one descends from")
+    newest = table.version
+    return LocalRows.of(_ROLLED_BACK, [(newest, table.rollback_to_version(version).version)])
+
+
 def _at(call: Invocation, table: AnyDataset) -> tuple[AnyDataset, int]:
     """The version that the parameters `version`, `from_branch` and `from_tag` choose, and a version of its branch."""
     version, branch = call.arguments.integer("version"), call.arguments.text("from_branch")
@@ -200,6 +209,13 @@ PROCEDURES = (
             Parameter("tag", TEXT, "the tag of the version to restore; left out if there is a version"),
         ),
         _restore,
+        changes_table=True,
+    ),
+    Procedure(
+        "rollback_to_version",
+        "Makes a new version with the content of one that the newest version descends from.",
+        (TABLE, Parameter("version", WHOLE, "the version to go back to", required=True)),
+        _rollback,
         changes_table=True,
     ),
     Procedure(
