@@ -20,7 +20,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "reference" / "procedures.md"
 
 GROUPS = {
     "Maintenance": ("maintenance_procedures", "analyze_procedure"),
-    "Versions, tags and branches": ("version_procedures",),
+    "Versions, tags and branches": ("version_procedures", "branch_procedures"),
     "Columns": ("column_procedures",),
     "Partitions": ("partition_procedures",),
     "Indexes": ("index_procedures", "index_optimization"),

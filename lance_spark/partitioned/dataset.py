@@ -35,6 +35,7 @@ from lance_spark.partitioned.table import (
     identity_columns,
     version_arguments,
 )
+from lance_spark.partitioned.without_branches import WithoutBranches
 from lance_spark.schema.arrow import with_metadata_entries
 from lance_spark.schema.field import LanceSchema
 from lance_spark.storage.paths import UriOrPath, absolute_uri, uri_text
@@ -112,6 +113,7 @@ class PartitionedSearchVerbs(PartitionedTable, SearchVerbs):
 class PartitionedDataset(
     PartitionedIndexVerbs,
     PartitionedSearchVerbs,
+    WithoutBranches,
     HybridVerbs,
     ExchangeVerbs,
     BlobVerbs,
@@ -319,14 +321,6 @@ class PartitionedDataset(
             raise self._without_branches()
         return self.newest()
 
-    def create_branch(self, name: str, version: int | None = None, *, tag: str | None = None) -> NoReturn:
-        """Raises `UnsupportedFeatureError`."""
-        raise self._without_branches()
-
-    def delete_branch(self, name: str, *, force: bool = False) -> NoReturn:
-        """Raises `UnsupportedFeatureError`."""
-        raise self._without_branches()
-
     def shallow_clone(
         self, uri: UriOrPath, version: int | None = None, *, storage_options: Mapping[str, str] | None = None
     ) -> NoReturn:
@@ -351,13 +345,6 @@ class PartitionedDataset(
 
     def _at_manifest(self, manifest: Manifest) -> Self:
         return type(self)(self.root, self.storage_options, self.catalog, self.catalog.at(manifest))
-
-    def _without_branches(self) -> UnsupportedFeatureError:
-        return UnsupportedFeatureError(
-            f"{self.root} is a partitioned table, which has no branches: its versions are those of __manifest, in one "
-            "line. Use a tag",
-            feature="branches of partitioned tables",
-        )
 
     def _unsupported(self, feature: str, remedy: str) -> UnsupportedFeatureError:
         return UnsupportedFeatureError(

@@ -357,9 +357,9 @@ class VersionStep:
             for rows in sets:
                 yield RowsTask(view.schema, commit, change_type, scan, rows)
         for pairs in diff.maybe_updated:
-            yield PairsTask(view.schema, commit, before, after, *self._compared(pairs.fields), pairs)
+            yield PairsTask(view.schema, commit, before, after, *self.compared(pairs.fields), pairs)
 
-    def _compared(self, names: Sequence[str]) -> tuple[Scan, Scan]:
+    def compared(self, names: Sequence[str]) -> tuple[Scan, Scan]:
         """Scans of the columns `names` of the newer version, in both versions."""
         assert self._before is not None
         here, there = _shown(self._after.manifest), _shown(self._before.manifest)
@@ -426,6 +426,12 @@ class PairsTask(ChangeTask):
             for batch in self.after.read([FragmentRows(pairs.after, np.sort(new[differs]))]):
                 shown = present(batch, self.after.bases)
                 yield _change(self.schema, self.commit, ChangeType.UPDATE_POSTIMAGE, shown)
+
+    def num_updated(self) -> int:
+        """The number of rows whose values differ. Errors as `batches`."""
+        old, new = self.pairs.offsets_before, self.pairs.offsets_after
+        parts = [slice(start, start + _PAIRS_AT_ONCE) for start in range(0, len(old), _PAIRS_AT_ONCE)]
+        return sum(int(np.count_nonzero(~self._equal(old[part], new[part]))) for part in parts)
 
     def _equal(self, old: Int64Array, new: Int64Array) -> BoolArray:
         before = _table(self.compared_before, self.pairs.before, old)

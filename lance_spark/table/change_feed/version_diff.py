@@ -164,10 +164,13 @@ def diff_versions(before: Version | None, after: Version, kind: OperationKind, s
         return VersionDiff()
     if before is None:
         return VersionDiff(inserted=[RowSet(fragment) for fragment in after.manifest.fragments])
-    return _Comparison(before, after, kind, same_ids).run()
+    comparison = Comparison(before, after, kind, same_ids)
+    return comparison.of(*comparison.fragments())
 
 
-class _Comparison:
+class Comparison:
+    """Two versions, fragment by fragment; arguments as `diff_versions`."""
+
     def __init__(self, before: Version, after: Version, kind: OperationKind, same_ids: bool) -> None:
         self._before = before
         self._after = after
@@ -176,8 +179,20 @@ class _Comparison:
         self._fields = _FieldPairs(before.manifest.schema, after.manifest.schema, same_ids)
         self._diff = VersionDiff()
 
-    def run(self) -> VersionDiff:
-        deleted, new, unchanged = self._fragments()
+    def of(
+        self,
+        deleted: Sequence[DataFragment],
+        new: Sequence[DataFragment],
+        unchanged: Sequence[tuple[DataFragment, DataFragment]],
+        shared_row_ids: int | None = None,
+    ) -> VersionDiff:
+        """The rows that differ.
+
+        Args:
+            deleted, new: fragments of one version alone.
+            unchanged: pairs of fragments with the same rows.
+            shared_row_ids: stable row ids below this are of the same row in both versions; None: all of them.
+        """
         if deleted and new and self._kind is OperationKind.UNKNOWN and not self._stable:
             raise UnsupportedFeatureError(
                 f"version {self._after.manifest.version} does not name its operation, and without stable row ids "
@@ -188,10 +203,10 @@ class _Comparison:
         self._diff.deleted += [RowSet(fragment) for fragment in deleted]
         self._diff.inserted += [RowSet(fragment) for fragment in new]
         if self._stable and self._diff.deleted and self._diff.inserted:
-            self._pair()
+            self._pair(shared_row_ids)
         return self._diff
 
-    def _fragments(self) -> tuple[list[DataFragment], list[DataFragment], list[tuple[DataFragment, DataFragment]]]:
+    def fragments(self) -> tuple[list[DataFragment], list[DataFragment], list[tuple[DataFragment, DataFragment]]]:
         """(removed fragments, added ones, pairs of kept ones); pairs with equal fragments and columns are omitted."""
         before, after = self._before.manifest.fragments, self._after.manifest.fragments
         places = {message.id: place for place, message in enumerate(before.messages)}
@@ -238,11 +253,13 @@ class _Comparison:
                 if len(offsets):
                     self._diff.maybe_updated.append(RowPairs(old, new, offsets, offsets, rewritten[new.id]))
 
-    def _pair(self) -> None:
+    def _pair(self, shared_row_ids: int | None) -> None:
         """Pairs rows that were deleted at one address and added at another."""
         deleted = _VersionRows.of(self._diff.deleted, self._before.bases)
         new = _VersionRows.of(self._diff.inserted, self._after.bases)
-        _, at_deleted, at_new = np.intersect1d(deleted.row_ids, new.row_ids, return_indices=True)
+        both, at_deleted, at_new = np.intersect1d(deleted.row_ids, new.row_ids, return_indices=True)
+        if shared_row_ids is not None:
+            at_deleted, at_new = at_deleted[both < shared_row_ids], at_new[both < shared_row_ids]
         if len(at_deleted) == 0:
             return
         # A restore brings back old row versions, and columns may have been rewritten without changing them.

@@ -11,14 +11,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
-from google.protobuf.message import DecodeError
-
-from lance_spark._proto import table_pb2, transaction_pb2
-from lance_spark.errors import CorruptFileError, InvalidInputError, UnsupportedFeatureError
+from lance_spark._proto import transaction_pb2
+from lance_spark.errors import InvalidInputError, UnsupportedFeatureError
 from lance_spark.table.bases import BasePath
 from lance_spark.table.manifests.features import check_writable
 from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.operations.base import CommittableOperation, OperationKind, Settings
+from lance_spark.table.operations.base_ids import indices_with_base_ids, with_base_ids
 from lance_spark.table.operations.manifest_builder import data_format, with_flags, writer_version
 from lance_spark.table.rows.fragment import BaseId, FragmentList
 
@@ -80,11 +79,11 @@ class Clone(CommittableOperation):
         )
         manifest = replace(
             source,
-            fragments=FragmentList(_below_base(message, base.id) for message in source.fragments.messages),
+            fragments=FragmentList(with_base_ids(message, {None: base.id}) for message in source.fragments.messages),
             timestamp_nanos=settings.timestamp_nanos,
             file_version=data_format(source) or settings.file_version,
             base_paths=(*source.base_paths, base),
-            index_section=None if source.index_section is None else _indices_below(source.index_section, base.id),
+            index_section=indices_with_base_ids(source.index_section, {None: base.id}),
             writer_version=writer_version(),
             branch=self.branch_name,
             tag="",
@@ -106,37 +105,3 @@ def free_base_id(used: Iterable[int], first: int = 0) -> BaseId:
     if free > _MAX_BASE_ID:
         raise InvalidInputError("the table has no base ids left")
     return BaseId(free)
-
-
-def _below_base(message: table_pb2.DataFragment, base_id: BaseId) -> table_pb2.DataFragment:
-    """A copy in which files without a base path have `base_id`; unknown fields are preserved."""
-    forms = (
-        message.WhichOneof("row_id_sequence"),
-        message.WhichOneof("created_at_version_sequence"),
-        message.WhichOneof("last_updated_at_version_sequence"),
-        "overlays" if message.overlays else None,
-    )
-    for name in forms:
-        if name is not None and not name.startswith("inline_"):
-            raise UnsupportedFeatureError(
-                f"fragment {message.id} has {name}, whose files a clone cannot name", feature=name
-            )
-    copy = table_pb2.DataFragment()
-    copy.CopyFrom(message)
-    for file in copy.files:
-        if not file.HasField("base_id"):
-            file.base_id = base_id
-    if copy.HasField("deletion_file") and not copy.deletion_file.HasField("base_id"):
-        copy.deletion_file.base_id = base_id
-    return copy
-
-
-def _indices_below(section: bytes, base_id: BaseId) -> bytes:
-    try:
-        message = table_pb2.IndexSection.FromString(section)
-    except DecodeError as error:
-        raise CorruptFileError(f"the index section of the manifest is not a protobuf message: {error}") from error
-    for index in message.indices:
-        if not index.HasField("base_id"):
-            index.base_id = base_id
-    return message.SerializeToString(deterministic=True)

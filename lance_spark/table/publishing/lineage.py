@@ -6,7 +6,7 @@ has the content of a version of another branch, which its transaction names; a r
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
 from lance_spark.errors import InvalidInputError, NotFoundError
@@ -31,6 +31,10 @@ class Point:
 
     branch: str | None
     version: int
+
+    def is_before(self, other: Point) -> bool:
+        """Whether it is the other version, or an older one of its branch."""
+        return self.branch == other.branch and self.version <= other.version
 
     def __str__(self) -> str:
         return f"version {self.version} of branch {self.branch or MAIN}"
@@ -116,13 +120,19 @@ class Lineage:
         description = self._table.refs.branch(branch)
         return description.lineage[-1][1] if description.lineage else f"{description.created_at}"
 
-    def ancestors(self, point: Point) -> Iterator[Ancestor]:
-        """The version itself and those that it descends from, each once, the nearest ones of a branch first."""
+    def ancestors(self, point: Point, until: Point | None = None, others: Collection[Point] = ()) -> Iterator[Ancestor]:
+        """The version itself and those that it descends from, each once, the nearest ones of a branch first.
+
+        Args:
+            until, others: versions before which no other one is looked for.
+        """
         waiting, seen = [_Step(point, point.version)], {point}
         while waiting:
             step = waiting.pop()
             ancestor, before, source = self._look_at(step.point, step.number)
             yield ancestor
+            if step.point in others or (until is not None and step.point.is_before(until)):
+                continue
             for following in (step.to(before), step.by_fast_forward(source)):
                 if following is not None and following.point not in seen:
                     seen.add(following.point)
@@ -150,6 +160,17 @@ class Lineage:
             if ancestor.point in targets:
                 return ancestor.number
         return None
+
+    def common(self, one: Point, other: Point) -> list[Point]:
+        """The nearest versions that two versions both descend from."""
+        bounds = {point.branch: point.version for point in self._parents(one)}
+        fork = next(
+            Point(point.branch, min(point.version, bounds[point.branch]))
+            for point in self._parents(other)
+            if point.branch in bounds
+        )
+        theirs = {ancestor.point for ancestor in self.ancestors(one, fork)}
+        return [ancestor.point for ancestor in self.ancestors(other, fork, theirs) if ancestor.point in theirs]
 
     def _parents(self, newest: Point) -> Iterator[Point]:
         """The version and those of other branches that its branch, and the branches before it, have begun at."""

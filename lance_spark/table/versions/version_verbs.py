@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from lance_spark.table.change_feed.change_feed import ChangeFeed, FeedColumns
     from lance_spark.table.change_feed.version_range import VersionRange
+    from lance_spark.table.publishing.compare import BranchChange
     from lance_spark.table.versions.version_summary import TableVersion
 
 
@@ -98,6 +99,22 @@ class VersionVerbs(TagVerbs):
         from lance_spark.table.refs.branching import delete_branch
 
         delete_branch(self.location, name, force=force)
+
+    def compare_branches(self, left: str, right: str) -> list[BranchChange]:
+        """What the newest version of branch `right` has beside that of `left`: the numbers of rows "added", "deleted"
+        and "updated". "main" is the main branch.
+
+        A row is the same one in both if it is at the same place of a shared file, or if it has a stable row id that was
+        given before the branches parted; without stable row ids an updated row is deleted and added.
+
+        Raises:
+            NotFoundError: there is no such branch.
+            InvalidInputError: the branches have different base paths with one id.
+            UnsupportedFeatureError: the table is partitioned, and has no branches.
+        """
+        from lance_spark.table.publishing.compare import compare_branches
+
+        return compare_branches(self.location.on_branch(left), self.location.on_branch(right))
 
     def shallow_clone(
         self, uri: UriOrPath, version: int | None = None, *, storage_options: Mapping[str, str] | None = None

@@ -13,6 +13,7 @@ from lance_spark.spark.connector.channel.registry import Call, Done, Reply, Sess
 from lance_spark.spark.connector.channel.tasks import MESSAGE_TYPE, command
 from lance_spark.spark.connector.procedures import (
     analyze_procedure,
+    branch_procedures,
     catalog_procedures,
     column_procedures,
     index_optimization,
@@ -39,6 +40,7 @@ _MODULES = (
     analyze_procedure,
     maintenance_procedures,
     version_procedures,
+    branch_procedures,
     column_procedures,
     partition_procedures,
     catalog_procedures,
