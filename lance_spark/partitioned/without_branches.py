@@ -19,6 +19,10 @@ class WithoutBranches(PartitionedTable):
         """Raises `UnsupportedFeatureError`."""
         raise self._without_branches()
 
+    def fast_forward(self, branch: str, to: str) -> NoReturn:
+        """Raises `UnsupportedFeatureError`."""
+        raise self._without_branches()
+
     def compare_branches(self, left: str, right: str) -> NoReturn:
         """Raises `UnsupportedFeatureError`."""
         raise self._without_branches()

@@ -25,6 +25,7 @@ from lance_spark.table.cleanup.policy import SAFETY_WINDOW, CleanupPolicy, ago
 from lance_spark.table.cleanup.references import (
     CLONE_PREFIX,
     GUARD_PREFIX,
+    SHARED_PREFIX,
     detached_versions,
     held_from,
     listed_versions,
@@ -162,8 +163,8 @@ class CleanupRun:
         if not self._policy.error_if_tagged_old_versions:
             return
         candidates = {location.version for location in self._candidates(newest, keep_from)}
-        # Tags of clones keep what is in use, so nobody has to remove them.
-        own = (GUARD_PREFIX, CLONE_PREFIX)
+        # Tags of clones and branches keep what is in use, so nobody has to remove them.
+        own = (GUARD_PREFIX, CLONE_PREFIX, SHARED_PREFIX)
         tags = [tag for tag in self._table.refs.tags().values() if not tag.name.startswith(own)]
         old = [tag for tag in tags if tag.branch == self._table.branch and tag.version in candidates]
         names = sorted(tag.name for tag in old if self._is_old(self._history.load(tag.version).manifest))

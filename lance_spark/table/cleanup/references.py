@@ -31,6 +31,9 @@ GUARD_PREFIX = "lance-restore-"
 CLONE_PREFIX = "lance-clone-"
 """How the names of tags begin that keep a version whose files a shallow clone elsewhere shares."""
 
+SHARED_PREFIX = "lance-shared-"
+"""How the names of tags begin that keep a version whose files another branch names."""
+
 _NO_BRANCHES = frozenset({DATA, DELETIONS, INDICES, TRANSACTIONS, VERSIONS})
 
 

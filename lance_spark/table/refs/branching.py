@@ -33,7 +33,9 @@ from lance_spark.table.paths import (
     branch_path,
     branch_root,
     checked_ref_name,
+    tag_path,
 )
+from lance_spark.table.refs.branch_files import check_not_shared, shared_tags
 from lance_spark.table.refs.clone import shallow_clone
 from lance_spark.table.refs.refs import MAIN, Branch, Refs
 
@@ -86,11 +88,12 @@ def delete_branch(table: TableLocation, name: str, *, force: bool = False) -> No
 
     Args:
         force: also removes a partially created or removed branch. Nobody may be creating a branch of this name
-            concurrently.
+            concurrently, or fast-forward another one to it.
 
     Raises:
         NotFoundError: there is no such branch.
-        InvalidInputError: another branch or a tag needs it; or the name is not valid for a branch.
+        InvalidInputError: another branch or a tag needs it, or versions of another branch have files of it; or the
+            name is not valid for a branch.
         StorageError: the store failed.
     """
     path = branch_path(name)
@@ -102,15 +105,17 @@ def delete_branch(table: TableLocation, name: str, *, force: bool = False) -> No
     except NotFoundError:
         if not force:
             raise NotFoundError(f"{table.uri} has no branch {name!r}") from None
-        _check_unused(table, name)
+        _check_unused(table, name, force=force)
     else:
-        _check_unused(table, name)
+        _check_unused(table, name, force=force)
         store.delete(path)
         try:
-            _check_unused(table, name)
+            _check_unused(table, name, force=force)
         except InvalidInputError:
             store.put_if_absent(path, content)
             raise
+    for tag in shared_tags(table, name):
+        store.delete(tag_path(tag.name))
     _remove_files(table.refs, name)
     table.on_branch(name, must_exist=False).history.manifests.forget()
 
@@ -201,8 +206,8 @@ def _check_parent(table: TableLocation, parent: Branch | None, version: int) -> 
         raise NotFoundError(f"the branch {parent.name!r} of {table.uri} was created again")
 
 
-def _check_unused(table: TableLocation, name: str) -> None:
-    """Checks that no branch and no tag needs the branch `name`.
+def _check_unused(table: TableLocation, name: str, *, force: bool) -> None:
+    """Checks that no branch and no tag needs the branch `name`, nor a version of another branch its files.
 
     Raises:
         InvalidInputError: one does.
@@ -212,9 +217,11 @@ def _check_unused(table: TableLocation, name: str) -> None:
     below = [other.name for other in branches.values() if other.parent == name or _descends(other, own)]
     if below:
         raise InvalidInputError(f"the branch {name!r} has files of the branches made from it: {', '.join(below)}")
-    tags = [tag.name for tag in table.refs.tags().values() if tag.branch == name]
+    kept = {tag.name for tag in shared_tags(table, name)}
+    tags = [tag.name for tag in table.refs.tags().values() if tag.branch == name and tag.name not in kept]
     if tags:
         raise InvalidInputError(f"tags name versions of the branch {name!r}: {', '.join(tags)}")
+    check_not_shared(table, name, force=force)
 
 
 def _descends(other: Branch, own: Branch | None) -> bool:

@@ -142,7 +142,7 @@ class TagVerbs(ABC):
 
         Raises:
             NotFoundError: there is no such branch.
-            InvalidInputError: another branch or a tag needs it.
+            InvalidInputError: another branch or a tag needs it, or another branch has files of it.
             UnsupportedFeatureError: the table is partitioned, and has none.
         """
 

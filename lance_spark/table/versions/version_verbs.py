@@ -100,6 +100,26 @@ class VersionVerbs(TagVerbs):
 
         delete_branch(self.location, name, force=force)
 
+    def fast_forward(self, branch: str, to: str) -> Self:
+        """The new newest version of `branch`, with the content of the newest version of the branch `to`.
+
+        To fast-forward "main", the main branch, publishes a branch. Rows, row ids, columns, indexes and properties are
+        those of `to`; no file is copied, so `to` cannot be deleted while versions of `branch` have its files. If
+        `branch` has that content already, no version is made.
+
+        Raises:
+            InvalidInputError: `to` does not contain the newest version of `branch`, because it was committed since; or
+                the branches have different base paths with one id.
+            NotFoundError: there is no such branch.
+            CommitConflictError: other writers were always first. Nothing was changed.
+            CommitStateUnknownError: it is unknown whether the version was committed.
+            UnsupportedFeatureError: the table is partitioned, or needs something that this release does not write.
+        """
+        from lance_spark.table.publishing.fast_forward import fast_forward
+
+        target = self.location.on_branch(branch)
+        return type(self)(target, fast_forward(target, self.location.on_branch(to)))
+
     def compare_branches(self, left: str, right: str) -> list[BranchChange]:
         """What the newest version of branch `right` has beside that of `left`: the numbers of rows "added", "deleted"
         and "updated". "main" is the main branch.
