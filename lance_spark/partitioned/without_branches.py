@@ -23,6 +23,10 @@ class WithoutBranches(PartitionedTable):
         """Raises `UnsupportedFeatureError`."""
         raise self._without_branches()
 
+    def cherrypick(self, version: int, branch: str | None = None, onto: str | None = None) -> NoReturn:
+        """Raises `UnsupportedFeatureError`."""
+        raise self._without_branches()
+
     def compare_branches(self, left: str, right: str) -> NoReturn:
         """Raises `UnsupportedFeatureError`."""
         raise self._without_branches()

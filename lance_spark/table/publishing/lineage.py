@@ -120,18 +120,22 @@ class Lineage:
         description = self._table.refs.branch(branch)
         return description.lineage[-1][1] if description.lineage else f"{description.created_at}"
 
-    def ancestors(self, point: Point, until: Point | None = None, others: Collection[Point] = ()) -> Iterator[Ancestor]:
+    def ancestors(
+        self, point: Point, until: Point | None = None, others: Collection[Point] = (), since: int = 0
+    ) -> Iterator[Ancestor]:
         """The version itself and those that it descends from, each once, the nearest ones of a branch first.
 
         Args:
             until, others: versions before which no other one is looked for.
+            since: nanoseconds since 1970; versions before one that was committed earlier are not looked for.
         """
         waiting, seen = [_Step(point, point.version)], {point}
         while waiting:
             step = waiting.pop()
             ancestor, before, source = self._look_at(step.point, step.number)
             yield ancestor
-            if step.point in others or (until is not None and step.point.is_before(until)):
+            is_older = ancestor.is_complete and ancestor.timestamp_nanos < since
+            if is_older or step.point in others or (until is not None and step.point.is_before(until)):
                 continue
             for following in (step.to(before), step.by_fast_forward(source)):
                 if following is not None and following.point not in seen:

@@ -77,7 +77,11 @@ def seen_from(target: TableLocation, newest: Manifest, source: TableLocation, ma
         InvalidInputError: as `shared_bases`.
         UnsupportedFeatureError: a fragment has files that do not name a base path.
     """
-    shared = shared_bases(target, newest, source, manifest)
+    return with_shared_bases(newest, manifest, shared_bases(target, newest, source, manifest))
+
+
+def with_shared_bases(newest: Manifest, manifest: Manifest, shared: SharedBases) -> Manifest:
+    """The version `manifest` with the ids and base paths of `shared`, as in `seen_from`."""
     return replace(
         manifest,
         fragments=FragmentList(with_base_ids(message, shared.ids) for message in manifest.fragments.messages),

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from lance_spark.errors import InvalidInputError, NotFoundError
 from lance_spark.storage.paths import UriOrPath
 from lance_spark.table.bases import BasePath
-from lance_spark.table.location import TableLocation
+from lance_spark.table.location import TableLocation, checked_version
 from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.versions.tag_verbs import TagVerbs
 
@@ -119,6 +119,27 @@ class VersionVerbs(TagVerbs):
 
         target = self.location.on_branch(branch)
         return type(self)(target, fast_forward(target, self.location.on_branch(to)))
+
+    def cherrypick(self, version: int, branch: str | None = None, onto: str | None = None) -> Self:
+        """The new newest version of the branch `onto`, with the change of one version of `branch`; None: this branch.
+
+        The version must have added, deleted, updated or merged rows. New rows are added with the files that they have;
+        rows that it deleted or updated must be on `onto` as they were. A version is picked once.
+
+        Raises:
+            InvalidInputError: the version does something else; the branch has its change already; rows that it deleted
+                or updated are not there as they were; or the columns differ.
+            NotFoundError: there is no such branch or version, or the one before it was cleaned up.
+            CommitConflictError: other writers were always first. Nothing was changed.
+            CommitStateUnknownError: it is unknown whether the version was committed.
+            UnsupportedFeatureError: the version has changed values in place, or adds rows of a table with identity
+                columns; the table is partitioned, or needs something that this release does not write.
+        """
+        from lance_spark.table.publishing.cherrypick import cherrypick
+
+        source = self.location if branch is None else self.location.on_branch(branch)
+        target = self.location if onto is None else self.location.on_branch(onto)
+        return type(self)(target, cherrypick(source, checked_version(version), target))
 
     def compare_branches(self, left: str, right: str) -> list[BranchChange]:
         """What the newest version of branch `right` has beside that of `left`: the numbers of rows "added", "deleted"

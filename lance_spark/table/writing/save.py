@@ -52,6 +52,7 @@ class CommitOptions:
         config: entries of the table's config to set when the rows replace all others.
         mark: the epoch of a streaming query that the rows are.
         identity: the values of identity columns that the rows have.
+        other_marks: further marks of the commit.
         zone_maps: the columns that get zone maps; None for what the table's config or properties say. Those of a plain
             table are built by what follows the commit (`after_commit.zoned`).
     """
@@ -65,10 +66,11 @@ class CommitOptions:
     mark: EpochMark | None = None
     identity: IdentityMark | None = None
     zone_maps: str | None = None
+    other_marks: tuple[CommitMark, ...] = ()
 
     def marks(self) -> tuple[CommitMark, ...]:
         """Config marks that the commit sets."""
-        return tuple(mark for mark in (self.mark, self.identity) if mark is not None)
+        return tuple(mark for mark in (self.mark, self.identity, *self.other_marks) if mark is not None)
 
     def all_properties(self) -> dict[str, str]:
         properties = dict(self.properties or {})
