@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from lance_spark.errors import InvalidInputError
+from lance_spark.errors import InvalidInputError, UnsupportedFeatureError
 from lance_spark.namespace.directory.catalog_table import PARTITION_SPEC, RESERVED_PROPERTIES
+from lance_spark.table.versions.known_properties import WAP_ENABLED
 
 TABLE_NAME = "dataset"
 """The table at the end of every branch of the hierarchy."""
@@ -68,7 +69,14 @@ def check_properties(names: Iterable[str]) -> None:
 
     Raises:
         InvalidInputError: one of them defines columns, partitions or indexes.
+        UnsupportedFeatureError: one of them needs branches.
     """
+    names = list(names)
+    if WAP_ENABLED in names:
+        raise UnsupportedFeatureError(
+            f"property {WAP_ENABLED} needs branches, which partitioned tables do not have; use a plain table",
+            feature="branches of partitioned tables",
+        )
     refused = [name for name in names if is_definition(name)]
     if refused:
         raise InvalidInputError(f"property {refused[0]} of a partitioned table cannot be set")

@@ -27,6 +27,10 @@ class WithoutBranches(PartitionedTable):
         """Raises `UnsupportedFeatureError`."""
         raise self._without_branches()
 
+    def publish_changes(self, wap_id: str) -> NoReturn:
+        """Raises `UnsupportedFeatureError`."""
+        raise self._without_branches()
+
     def compare_branches(self, left: str, right: str) -> NoReturn:
         """Raises `UnsupportedFeatureError`."""
         raise self._without_branches()

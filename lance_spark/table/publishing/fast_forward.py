@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from lance_spark.errors import InvalidInputError, RetryableConflictError
@@ -29,10 +30,18 @@ from lance_spark.table.refs.branch_files import has_files_elsewhere, kept_for_br
 from lance_spark.table.refs.refs import MAIN
 
 
-def fast_forward(target: TableLocation, source: TableLocation, policy: RetryPolicy | None = None) -> Manifest:
+def fast_forward(
+    target: TableLocation,
+    source: TableLocation,
+    policy: RetryPolicy | None = None,
+    properties: Mapping[str, str] | None = None,
+) -> Manifest:
     """The new newest version of the branch `target`, with the content of the newest one of `source`.
 
     No file is copied. If the branch has that content already, it is its newest version.
+
+    Args:
+        properties: further properties of the transaction.
 
     Raises:
         InvalidInputError: the newest version of `target` is no ancestor of that of `source`; or the branches have
@@ -44,10 +53,12 @@ def fast_forward(target: TableLocation, source: TableLocation, policy: RetryPoli
     """
     if target.branch == source.branch:
         raise InvalidInputError(f"{target.branch or MAIN} is one branch; name another one to fast-forward it to")
-    return retry_on_conflict(lambda _: _attempt(target, source, policy), None, lambda: None, policy)
+    return retry_on_conflict(lambda _: _attempt(target, source, policy, properties or {}), None, lambda: None, policy)
 
 
-def _attempt(target: TableLocation, source: TableLocation, policy: RetryPolicy | None) -> Manifest:
+def _attempt(
+    target: TableLocation, source: TableLocation, policy: RetryPolicy | None, further: Mapping[str, str]
+) -> Manifest:
     newest, wanted = target.newest(), source.newest()
     here, there = Point(target.branch, newest.version), Point(source.branch, wanted.version)
     lineage = Lineage(target)
@@ -65,6 +76,7 @@ def _attempt(target: TableLocation, source: TableLocation, policy: RetryPolicy |
         SOURCE_BRANCH: source.branch or MAIN,
         SOURCE_VERSION: str(wanted.version),
         SOURCE_ID: lineage.identity(source.branch),
+        **further,
     }
     transaction = Transaction.new(newest.version, FastForward.to(state, newest), properties)
     new_table = NewTable(data_format(state) or FileVersion.V2_2)

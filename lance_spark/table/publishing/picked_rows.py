@@ -31,10 +31,12 @@ class PickedRows:
     Attributes:
         deleted: rows of the newest version of that branch that are deleted or rewritten.
         new: fragments with new and rewritten rows.
+        deleted_new: the offsets of rows of each of these that the version has not.
     """
 
     deleted: DeletedRows
     new: tuple[NewFragment, ...]
+    deleted_new: tuple[Int64Array, ...]
 
 
 class RowPicker:
@@ -72,7 +74,8 @@ class RowPicker:
         addresses = {fragment.id: self._places(fragment, offsets) for fragment, offsets in lost}
         rows = np.concatenate([np.empty(0, np.uint64), *addresses.values()])
         picked = tuple(self._new_fragment(fragment, lost, addresses) for fragment in new)
-        return PickedRows(rows_by_fragment(rows), picked)
+        gone = tuple(FragmentReader(fragment, self._bases).deletions.offsets for fragment in new)
+        return PickedRows(rows_by_fragment(rows), picked, gone)
 
     def _lost(self) -> list[tuple[DataFragment, Int64Array]]:
         """The rows that the version has deleted or rewritten, by fragment of its predecessor."""
@@ -99,9 +102,9 @@ class RowPicker:
         for fragment in new:
             if any((file.path, file.base_id) in names for file in fragment.files):
                 raise InvalidInputError(f"rows of {self._label} are there already, so it is not picked again")
-            if fragment.deletion_file is not None or fragment.lineage_fields:
+            if fragment.lineage_fields:
                 raise UnsupportedFeatureError(
-                    f"new rows of {self._label} have a deletion file, or row ids in data files; insert them again",
+                    f"new rows of {self._label} have row ids in data files; insert them again",
                     feature="cherrypick of such fragments",
                 )
 
@@ -165,17 +168,20 @@ class RowPicker:
         addresses: Mapping[FragmentId, UInt64Array],
     ) -> NewFragment:
         """A new fragment, with the addresses that its rewritten rows have on the branch."""
-        bare = replace(fragment, row_ids=None, created_at_versions=None, last_updated_at_versions=None)
+        bare = replace(
+            fragment, deletion_file=None, row_ids=None, created_at_versions=None, last_updated_at_versions=None
+        )
         if not self._newest.has_stable_row_ids or not lost:
             return NewFragment(bare)
-        rows = np.arange(fragment.physical_rows or 0)
-        row_ids = RowLineage(fragment, FragmentReader(fragment, self._bases), stable_row_ids=True).row_ids(rows)
+        reader = FragmentReader(fragment, self._bases)
+        rows = np.setdiff1d(np.arange(reader.num_rows), reader.deletions.offsets, assume_unique=True)
+        row_ids = RowLineage(fragment, reader, stable_row_ids=True).row_ids(rows)
         lost_ids, at = [np.empty(0, np.uint64)], [np.empty(0, np.uint64)]
         for source, offsets in lost:
             lineage = RowLineage(source, FragmentReader(source, self._bases), stable_row_ids=True)
             lost_ids.append(lineage.row_ids(offsets))
             at.append(addresses[source.id])
         _, here, there = np.intersect1d(row_ids, np.concatenate(lost_ids), return_indices=True)
-        origins = np.full(len(rows), NO_ORIGIN, np.uint64)
-        origins[here] = np.concatenate(at)[there]
+        origins = np.full(reader.num_rows, NO_ORIGIN, np.uint64)
+        origins[rows[here]] = np.concatenate(at)[there]
         return NewFragment(bare, origins if len(here) else None)

@@ -53,6 +53,11 @@ NewerVersionCheck = Callable[[Manifest], None]
 """Checks a version newer than the one that was read; raises a `CommitConflictError` if it conflicts."""
 
 
+def file_type_for(offsets: Int64Array) -> DeletionFileType:
+    """The form of a deletion file with these rows."""
+    return DeletionFileType.ARROW_ARRAY if len(offsets) <= MAX_ARROW_ROWS else DeletionFileType.BITMAP
+
+
 def rows_by_fragment(addresses: UInt64Array) -> dict[FragmentId, Int64Array]:
     """The rows at `addresses` (uint64[n], in any order, duplicates allowed) as `commit_row_changes` takes them.
 
@@ -228,7 +233,7 @@ class _RowChanges:
             raise self._conflict_error("deleted or moved some of the rows", version)
         if len(offsets) == reader.num_rows:
             return _Outcome(fragment.deletion_file, None)
-        file_type = DeletionFileType.ARROW_ARRAY if len(offsets) <= MAX_ARROW_ROWS else DeletionFileType.BITMAP
+        file_type = file_type_for(offsets)
         file = DeletionFile(file_type, self._base.version, secrets.randbits(64), len(offsets))
         path = file.path(fragment.id)
         self._written.add(path)

@@ -28,6 +28,9 @@ from lance_spark.table.row_level.isolation import ISOLATION_LEVEL, IsolationLeve
 from lance_spark.table.row_level.update_mode import UPDATE_MODE
 
 PREFIX = "lance."
+WAP_ENABLED = "lance.wap.enabled"
+"""Whether the settings spark.wap.branch and spark.wap.id of a session choose the branch of its statements."""
+
 BLOB_HANDLING, JSON_AS, UUID_AS = "lance.blob_handling", "lance.json_as", "lance.uuid_as"
 
 
@@ -98,6 +101,7 @@ KNOWN_PROPERTIES: dict[str, KnownProperty] = {
             _compaction("defer_index_remap", "true or false"),
         ]
     ),
+    WAP_ENABLED: _words("true", "false"),
     "lance.auto_cleanup.referenced_branch": _words("true", "false", is_honoured=False),
     "lance.auto_cleanup.delete_rate_limit": _number(),
     "lance.auto_cleanup.delete_concurrency": _number(),

@@ -141,6 +141,23 @@ class VersionVerbs(TagVerbs):
         target = self.location if onto is None else self.location.on_branch(onto)
         return type(self)(target, cherrypick(source, checked_version(version), target))
 
+    def publish_changes(self, wap_id: str) -> Self:
+        """The new newest version of the main branch, with the changes that Spark has staged with an id (spark.wap.id).
+
+        Their branch ``wap-<id>`` is removed where the table has no files of it.
+
+        Raises:
+            NotFoundError: nothing was staged with this id.
+            InvalidInputError: the changes were published already; or rows that they delete or update are not in the
+                newest version as they were.
+            CommitConflictError: other writers were always first. Nothing was changed.
+            CommitStateUnknownError: it is unknown whether the version was committed.
+            UnsupportedFeatureError: the table is partitioned, or needs something that this release does not write.
+        """
+        from lance_spark.table.publishing.publish import publish_changes
+
+        return type(self)(self.location.on_branch(None), publish_changes(self.location, wap_id).version)
+
     def compare_branches(self, left: str, right: str) -> list[BranchChange]:
         """What the newest version of branch `right` has beside that of `left`: the numbers of rows "added", "deleted"
         and "updated". "main" is the main branch.

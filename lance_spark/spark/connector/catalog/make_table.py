@@ -25,6 +25,7 @@ from lance_spark.partitioned.new_name import NewName
 from lance_spark.partitioned.table import PartitionedTable
 from lance_spark.schema.arrow import to_arrow_schema
 from lance_spark.spark.column_names import quoted_name
+from lance_spark.spark.connector.catalog.audited import audited_handle
 from lance_spark.spark.connector.catalog.resolve import (
     ResolvedTable,
     TableName,
@@ -208,9 +209,9 @@ def abort_staged(request: HandleRequest, _call: Call) -> Done:
 
 
 @operation("table.truncate")
-def truncate(request: HandleRequest, _call: Call) -> Done:
+def truncate(request: HandleRequest, call: Call) -> Done:
     """Removes all rows of the newest version; no new version if there are none."""
-    return Done(table_of(request.handle).truncate())
+    return Done(table_of(audited_handle(request.handle, call.session)).truncate())
 
 
 @operation("table.session")

@@ -22,6 +22,7 @@ from lance_spark.schema.projection import project
 from lance_spark.spark.blobs.columns import BINARY, DESCRIPTIONS, metadata_columns
 from lance_spark.spark.column_statistics import without_statistics
 from lance_spark.spark.compat import SPARK
+from lance_spark.spark.connector.catalog.audited import audited_place
 from lance_spark.spark.connector.catalog.partition_by import shown_fields
 from lance_spark.spark.connector.catalog.resolve import ResolvedTable, TableName, find
 from lance_spark.spark.connector.channel.handles import CatalogSettings, TableHandle
@@ -155,10 +156,12 @@ def load(request: LoadRequest, call: Call) -> LoadReply:
     if place is None:
         return LoadReply(False)
     if request.privileges:
-        return _load_to_write(request, place)
+        return _load_to_write(request, audited_place(place, call.session, writes=True).place)
     state, options = StateOptions.pick(request.options), ColumnOptions.pick(request.options)
     version, tag, moment = _asked_version(state, request.time_travel)
     is_newest = (version, tag, moment) == (None, None, None)
+    audited = audited_place(place, call.session, writes=False, is_newest=is_newest)
+    place = audited.place
     location = place.location()
     opened = find_table(location, version=version, tag=tag, timestamp=moment)
     if opened is None:
@@ -167,7 +170,7 @@ def load(request: LoadRequest, call: Call) -> LoadReply:
         return LoadReply(False)
     if request.by_path:
         ReadOptions.parse({**request.options, "path": place.uri})  # Rejects unknown options.
-    described = describe(place, opened, READS + (WRITES if is_newest else ()), options)
+    described = describe(place, opened, READS + (WRITES if is_newest and audited.is_writable else ()), options)
     evolved = described.generated if is_newest and _LOADS_EVOLVED_TO_READ else {}
     described = replace(described, pinned=not is_newest, computed=evolved)
     described.handle.keep(opened)

@@ -68,6 +68,7 @@ class Session:
         store_failed: whether the store has failed an earlier request of this statement, which then waits no more.
         txn_app_id, txn_version: the settings spark.sql.lance.txnAppId and spark.sql.lance.txnVersion, which name the
             writes of the session.
+        wap_branch, wap_id: the settings spark.wap.branch and spark.wap.id, which choose branches of audited tables.
         txn_planned: when Spark chose the rows of a batch whose writes are named so, in milliseconds since 1970.
     """
 
@@ -89,6 +90,8 @@ class Session:
     txn_app_id: str | None = None
     txn_version: str | None = None
     txn_planned: int | None = None
+    wap_branch: str | None = None
+    wap_id: str | None = None
 
     def with_transaction(self, options: Mapping[str, str]) -> dict[str, str]:
         """The options of a write, with the transaction that the session's settings name, unless they name one."""

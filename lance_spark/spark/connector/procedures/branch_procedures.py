@@ -11,6 +11,7 @@ from lance_spark.table.refs.refs import MAIN
 
 _FORWARDED = row_type(branch=StringType(), previous_version=LongType(), version=LongType())
 _PICKED = row_type(picked_version=LongType(), branch=StringType(), version=LongType())
+_PUBLISHED = row_type(wap_id=StringType(), version=LongType())
 _CHANGE = row_type(change=StringType(), rows=LongType())
 
 
@@ -30,6 +31,11 @@ def _cherrypick(call: Invocation) -> LocalRows:
     return LocalRows.of(_PICKED, [(version, made.branch or MAIN, made.version)])
 
 
+def _publish(call: Invocation) -> LocalRows:
+    wap_id = call.arguments.required("wap_id")
+    return LocalRows.of(_PUBLISHED, [(wap_id, call.table().publish_changes(wap_id).version)])
+
+
 def _compare(call: Invocation) -> LocalRows:
     left, right = call.arguments.required("left"), call.arguments.required("right")
     changes = call.table().compare_branches(left, right)
@@ -37,6 +43,13 @@ def _compare(call: Invocation) -> LocalRows:
 
 
 PROCEDURES = (
+    Procedure(
+        "publish_changes",
+        "Publishes what was staged by writes of sessions with the setting spark.wap.id.",
+        (TABLE, Parameter("wap_id", TEXT, "the id", required=True)),
+        _publish,
+        changes_table=True,
+    ),
     Procedure(
         "cherrypick",
         "Makes the change of one version, which added, deleted, updated or merged rows, on a branch.",

@@ -22,6 +22,8 @@ final class ChannelRequest {
   private static final String INLINE_BYTES = "spark.sql.lance.inlineBytes";
   private static final String TXN_APP_ID = "spark.sql.lance.txnAppId";
   private static final String TXN_VERSION = "spark.sql.lance.txnVersion";
+  private static final String WAP_BRANCH = "spark.wap.branch";
+  private static final String WAP_ID = "spark.wap.id";
   private static final String TOP_N = "spark.sql.lance.topN.enabled";
   private static final String AGGREGATES = "spark.sql.lance.aggregates.enabled";
   private static final String SELECTIVITY = "spark.sql.lance.selectivity.enabled";
@@ -70,6 +72,8 @@ final class ChannelRequest {
     put(session, "text_search_inline_bytes", ANALYZED_INLINE);
     put(session, "txn_app_id", TXN_APP_ID);
     put(session, "txn_version", TXN_VERSION);
+    put(session, "wap_branch", WAP_BRANCH);
+    put(session, "wap_id", WAP_ID);
     ArrayNode names = session.putArray("setting_names");
     SessionConf.names(PREFIX).forEach(name -> names.add(name.substring(PREFIX.length())));
     session.put("blob_mark", BlobMark.text());
