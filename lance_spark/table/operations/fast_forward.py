@@ -1,6 +1,6 @@
 """A fast-forward: the content of another branch as the next version, in the message of an `Overwrite`.
 
-The format has no operation for it. For other writers it is an overwrite: what they have read may be gone.
+The format has no operation for it. For other writers it is an overwrite: what they have read may no longer exist.
 """
 
 from __future__ import annotations

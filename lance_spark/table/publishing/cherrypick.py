@@ -159,7 +159,7 @@ class _Pick:
             return self._source.at(number).manifest
         except NotFoundError:
             raise NotFoundError(
-                f"{self._point} cannot be picked, because version {number}, which tells what it has changed, was "
+                f"{self._point} cannot be picked, because version {number}, which shows what it has changed, was "
                 "cleaned up; make the change again"
             ) from None
 

@@ -1,4 +1,4 @@
-"""What one branch has beside another: the numbers of rows that were added, deleted and updated."""
+"""Comparisons of two branches: the numbers of rows that one has added, deleted and updated beside the other."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ FragmentPairs = list[tuple[DataFragment, DataFragment]]
 
 
 def compare_branches(left: TableLocation, right: TableLocation) -> list[BranchChange]:
-    """What the newest version of the branch `right` has beside that of `left`: one entry for each kind of change.
+    """Changes of the newest version of the branch `right` beside that of `left`: one entry for each kind.
 
     A row is the same one in both if it is at the same place of a shared fragment, or if it has a stable row id that was
     given before the branches parted. Of these, rows whose values differ were updated.

@@ -220,7 +220,7 @@ class Lineage:
         return Point(description.parent, description.parent_version) if version >= description.parent_version else None
 
     def _source(self, properties: Mapping[str, str]) -> Point | None:
-        """The version that a fast-forward has followed, unless its branch is gone."""
+        """The version that a fast-forward has followed, unless its branch no longer exists."""
         if properties.get(OPERATION) != FAST_FORWARD:
             return None
         point = point_of(properties)

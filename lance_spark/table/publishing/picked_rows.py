@@ -26,7 +26,7 @@ from lance_spark.table.rows.row_id_places import RowIdPlaces
 
 @dataclass(frozen=True, slots=True)
 class PickedRows:
-    """What a version does to another branch.
+    """Changes that a version makes to another branch.
 
     Attributes:
         deleted: rows of the newest version of that branch that are deleted or rewritten.

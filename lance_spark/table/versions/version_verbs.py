@@ -121,7 +121,7 @@ class VersionVerbs(TagVerbs):
         return type(self)(target, fast_forward(target, self.location.on_branch(to)))
 
     def cherrypick(self, version: int, branch: str | None = None, onto: str | None = None) -> Self:
-        """The new newest version of the branch `onto`, with the change of one version of `branch`; None: this branch.
+        """The new newest version of the branch `onto`, with the change of one version of `branch`. None is this branch.
 
         The version must have added, deleted, updated or merged rows. New rows are added with the files that they have;
         rows that it deleted or updated must be on `onto` as they were. A version is picked once.
@@ -159,7 +159,7 @@ class VersionVerbs(TagVerbs):
         return type(self)(self.location.on_branch(None), publish_changes(self.location, wap_id).version)
 
     def compare_branches(self, left: str, right: str) -> list[BranchChange]:
-        """What the newest version of branch `right` has beside that of `left`: the numbers of rows "added", "deleted"
+        """Counts what the newest version of branch `right` has beside that of `left`: rows "added", "deleted"
         and "updated". "main" is the main branch.
 
         A row is the same one in both if it is at the same place of a shared file, or if it has a stable row id that was
