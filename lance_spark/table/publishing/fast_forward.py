@@ -10,12 +10,14 @@ from lance_spark.file_version import FileVersion
 from lance_spark.table.commits.commit import Commit, NewTable, RetryPolicy
 from lance_spark.table.commits.retry import retry_on_conflict
 from lance_spark.table.location import TableLocation
+from lance_spark.table.manifests.index_section import parse_indices
 from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.manifests.transaction import OPERATION, Transaction
 from lance_spark.table.operations.base import CommittableOperation
-from lance_spark.table.operations.base_ids import indices_with_base_ids
+from lance_spark.table.operations.base_ids import BaseIds, indices_with_base_ids
 from lance_spark.table.operations.fast_forward import FastForward
 from lance_spark.table.operations.manifest_builder import data_format
+from lance_spark.table.paths import INDICES
 from lance_spark.table.publishing.lineage import (
     FAST_FORWARD,
     SOURCE_BRANCH,
@@ -38,7 +40,7 @@ def fast_forward(
 ) -> Manifest:
     """The new newest version of the branch `target`, with the content of the newest one of `source`.
 
-    No file is copied. If the branch has that content already, it is its newest version.
+    No file is copied but those of indexes. If the branch has that content already, it is its newest version.
 
     Args:
         properties: further properties of the transaction.
@@ -70,7 +72,8 @@ def _attempt(
             f"branch {target.branch or MAIN} of {target.uri} cannot be fast-forwarded to {source.branch or MAIN}, "
             f"which does not contain version {newest.version} of {target.branch or MAIN}; cherrypick versions instead"
         )
-    state = _state(target, newest, seen_from(target, newest, source, wanted), shared)
+    seen = _with_own_indexes(target, seen_from(target, newest, source, wanted))
+    state = _state(target, newest, seen, shared)
     properties = {
         OPERATION: FAST_FORWARD,
         SOURCE_BRANCH: source.branch or MAIN,
@@ -93,6 +96,23 @@ def _attempt(
         return commit.run()
     with kept_for_branch(source, wanted.version, target):
         return commit.run()
+
+
+def _with_own_indexes(target: TableLocation, seen: Manifest) -> Manifest:
+    """The version with copies of the indexes that have files elsewhere.
+
+    The reference library rewrites an index when it compacts, and then looks for the new files at the base path of the
+    old ones: searches of the table would fail.
+    """
+    bases = target.bases(seen)
+    elsewhere = [index for index in parse_indices(seen.index_section) if index.base_id is not None]
+    for index in elsewhere:
+        store, folder = bases.index_folder(index.uuid, index.base_id)
+        for entry in store.list(folder, recursive=True):
+            name = entry.path.removeprefix(f"{folder}/")
+            target.store.put(f"{INDICES}/{index.uuid}/{name}", store.read(entry.path))
+    own: BaseIds = {index.base_id: None for index in elsewhere}
+    return replace(seen, index_section=indices_with_base_ids(seen.index_section, own))
 
 
 def _state(target: TableLocation, newest: Manifest, seen: Manifest, shared: int) -> Manifest:

@@ -104,7 +104,7 @@ class VersionVerbs(TagVerbs):
         """The new newest version of `branch`, with the content of the newest version of the branch `to`.
 
         To fast-forward "main", the main branch, publishes a branch. Rows, row ids, columns, indexes and properties are
-        those of `to`; no file is copied, so `to` cannot be deleted while versions of `branch` have its files. If
+        those of `to`; only indexes are copied, so `to` cannot be deleted while versions of `branch` have its files. If
         `branch` has that content already, no version is made.
 
         Raises:

@@ -52,6 +52,13 @@ def test_main_gets_the_rows_ids_and_indexes_of_the_branch(table: Dataset) -> Non
     assert "ScalarIndexQuery" in published.scanner(filter="id = 20").explain_plan()
     assert shown(uri, version=1) == dict.fromkeys(range(10), 0)
     assert made.fast_forward("main", "dev").version == made.version
+    # A compaction moves rows, and the index with them, at whatever place its files are.
+    lance_spark.open(uri).append(rows([22]))
+    lance.dataset(uri).optimize.compact_files()
+    lance.dataset(uri).optimize.optimize_indices()
+    for number in (4, 20, 22):
+        assert lance.dataset(uri).to_table(filter=f"id = {number}")["id"].to_pylist() == [number]
+        assert lance_spark.open(uri).to_table(filter=f"id = {number}")["id"].to_pylist() == [number]
 
 
 def test_both_libraries_go_on_with_it(table: Dataset) -> None:
