@@ -30,6 +30,7 @@ from lance_spark.table.publishing.row_versions import with_own_row_versions
 from lance_spark.table.publishing.seen_from import seen_from
 from lance_spark.table.refs.branch_files import has_files_elsewhere, kept_for_branch
 from lance_spark.table.refs.refs import MAIN
+from lance_spark.table.rows.fragment import BaseId
 
 
 def fast_forward(
@@ -105,13 +106,14 @@ def _with_own_indexes(target: TableLocation, seen: Manifest) -> Manifest:
     old ones: searches of the table would fail.
     """
     bases = target.bases(seen)
-    elsewhere = [index for index in parse_indices(seen.index_section) if index.base_id is not None]
-    for index in elsewhere:
-        store, folder = bases.index_folder(index.uuid, index.base_id)
+    indexes = parse_indices(seen.index_section)
+    elsewhere = [(index.uuid, BaseId(index.base_id)) for index in indexes if index.base_id is not None]
+    for uuid, base_id in elsewhere:
+        store, folder = bases.index_folder(uuid, base_id)
         for entry in store.list(folder, recursive=True):
             name = entry.path.removeprefix(f"{folder}/")
-            target.store.put(f"{INDICES}/{index.uuid}/{name}", store.read(entry.path))
-    own: BaseIds = {index.base_id: None for index in elsewhere}
+            target.store.put(f"{INDICES}/{uuid}/{name}", store.read(entry.path))
+    own: BaseIds = {base_id: None for _, base_id in elsewhere}
     return replace(seen, index_section=indices_with_base_ids(seen.index_section, own))
 
 
