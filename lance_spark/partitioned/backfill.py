@@ -24,15 +24,7 @@ from lance_spark.partitioned.writer import partition_schema
 from lance_spark.schema.arrow import to_arrow_schema
 from lance_spark.schema.field import LanceSchema
 from lance_spark.storage.overlap import overlapped
-from lance_spark.table.columns.backfill import (
-    BackfilledFragment,
-    BackfillPlan,
-    ColumnsToFill,
-    commit_backfill,
-    remove_backfill,
-)
-from lance_spark.table.columns.backfill_writer import BackfilledSplit
-from lance_spark.table.columns.column_commit import column_file_version
+from lance_spark.table.columns.backfill import ColumnsToFill, commit_backfill
 from lance_spark.table.commits.retry import cleanup_on_failure
 from lance_spark.table.location import TableLocation
 from lance_spark.table.manifests.features import check_writable
@@ -40,6 +32,13 @@ from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.reading.fragment_reader import FragmentReader
 from lance_spark.table.rows.fragment import DataFragment
 from lance_spark.table.source import Split
+from lance_spark.table.writing.filled_columns import (
+    BackfilledFragment,
+    BackfilledSplit,
+    BackfillPlan,
+    column_file_version,
+    remove_backfill,
+)
 from lance_spark.table.writing.save import CommitOptions
 from lance_spark.table.writing.write import remove_job_files
 

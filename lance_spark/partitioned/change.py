@@ -17,7 +17,6 @@ from lance_spark.partitioned.table import PartitionedTable
 from lance_spark.partitioned.writer import partition_schema
 from lance_spark.storage.base import ByteRange, ObjectStore
 from lance_spark.storage.deletion import delete_quietly
-from lance_spark.table.columns.backfill import BackfilledFragment
 from lance_spark.table.commits.commit import Commit, NewTable
 from lance_spark.table.location import TableLocation
 from lance_spark.table.manifests.manifest import Manifest
@@ -29,6 +28,7 @@ from lance_spark.table.row_level.rewritten_rows import NewFragment
 from lance_spark.table.row_level.row_changes import DeletedRows, commit_row_changes
 from lance_spark.table.rows.fragment import DataFragment
 from lance_spark.table.writing.conform import same_columns
+from lance_spark.table.writing.filled_columns import BackfilledFragment
 from lance_spark.table.writing.save import DEFAULT_FILE_VERSION, CommitOptions, commit_append, commit_overwrite
 
 _PIECE_BYTES = 32 << 20

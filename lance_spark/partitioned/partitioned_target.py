@@ -32,8 +32,6 @@ from lance_spark.schema.arrow import to_arrow_schema
 from lance_spark.schema.field import FieldId, LanceSchema
 from lance_spark.storage import open_store
 from lance_spark.storage.base import ObjectStore
-from lance_spark.table.columns.backfill import BackfilledFragment
-from lance_spark.table.columns.backfill_writer import BackfilledSplit
 from lance_spark.table.paths import new_job
 from lance_spark.table.reading.blobs.blob_columns import with_blob_descriptors
 from lance_spark.table.reading.system_columns import ROW_ADDRESS
@@ -43,6 +41,7 @@ from lance_spark.table.row_level.write_target import OtherTables, RowSearch, Wri
 from lance_spark.table.rows.row_address import UInt64Array
 from lance_spark.table.source import Split
 from lance_spark.table.writing.file_limits import FileLimits
+from lance_spark.table.writing.filled_columns import BackfilledFragment, BackfilledSplit
 from lance_spark.table.writing.identity import IdentityColumns
 from lance_spark.table.writing.row_pipeline import RowPipeline
 from lance_spark.table.writing.save import CommitOptions

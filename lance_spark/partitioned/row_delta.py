@@ -15,13 +15,13 @@ from lance_spark.partitioned.maintenance.compaction import compact_after
 from lance_spark.partitioned.manifest_index import PartitionKey
 from lance_spark.partitioned.table import PartitionedTable, PartitionVersion
 from lance_spark.partitioned.writer import WrittenPartition
-from lance_spark.table.columns.backfill import BackfilledFragment
 from lance_spark.table.reading.index_candidates import Candidates
 from lance_spark.table.row_level.delete import split_scan
 from lance_spark.table.row_level.rewritten_rows import NewFragment
 from lance_spark.table.row_level.row_changes import DeletedRows, rows_by_fragment
 from lance_spark.table.row_level.write_target import WriteMode
 from lance_spark.table.rows.row_address import UInt64Array
+from lance_spark.table.writing.filled_columns import BackfilledFragment
 from lance_spark.table.writing.save import CommitOptions
 
 

@@ -19,8 +19,9 @@ from lance_spark.partitioned.dataset import PartitionedDataset, create_partition
 from lance_spark.partitioned.save import PartitionBy
 from lance_spark.partitioned.table import STABLE_ROW_IDS
 from lance_spark.partitioned.transforms.identity import Identity
-from lance_spark.table.columns.backfill import commit_backfill, plan_new_values, write_backfill
+from lance_spark.table.columns.backfill import commit_backfill, plan_new_values
 from lance_spark.table.dataset import Dataset
+from lance_spark.table.writing.filled_columns import write_backfill
 from lance_spark.table.writing.save import CommitOptions
 from tests.index.comparisons import ids, repeated
 from tests.partitioned.fixtures import backfilled

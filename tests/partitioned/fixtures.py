@@ -17,7 +17,8 @@ from lance_spark.partitioned.backfill import (
 from lance_spark.partitioned.save import PartitionBy
 from lance_spark.partitioned.table import PartitionedTable
 from lance_spark.partitioned.transforms.identity import Identity
-from lance_spark.table.columns.backfill_writer import BackfilledSplit, BackfillWriter
+from lance_spark.table.columns.backfill_writer import BackfillWriter
+from lance_spark.table.writing.filled_columns import BackfilledSplit
 
 SCHEMA = pa.schema(
     [

@@ -22,7 +22,7 @@ from lance.fragment import DataFile as ReferenceFile
 import lance_spark
 from lance_spark import BasePath
 from lance_spark.file_version import FileVersion
-from lance_spark.table.columns.backfill import commit_backfill, plan_new_values, write_backfill
+from lance_spark.table.columns.backfill import commit_backfill, plan_new_values
 from lance_spark.table.commits.commit import Commit, NewTable
 from lance_spark.table.dataset import Dataset
 from lance_spark.table.maintenance.compaction import run_task
@@ -40,6 +40,7 @@ from lance_spark.table.row_level.row_verbs import write_rows
 from lance_spark.table.row_level.write_target import WriteMode
 from lance_spark.table.rows.fragment import DataFile, FragmentId
 from lance_spark.table.versions.changes import add_bases
+from lance_spark.table.writing.filled_columns import write_backfill
 from lance_spark.table.writing.modes import APPEND, OVERWRITE
 from lance_spark.table.writing.row_source import RowSource
 from lance_spark.table.writing.save import CommitOptions

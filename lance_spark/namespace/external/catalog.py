@@ -72,7 +72,7 @@ class CatalogedTable:
 
     @property
     def kind(self) -> Kind:
-        """What it is to us."""
+        """Whether it is one of our tables or views."""
         if self.is_view:
             return Kind.VIEW
         return Kind.TABLE if self.table_format.lower() == "lance" else Kind.OTHER

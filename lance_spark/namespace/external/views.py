@@ -128,6 +128,6 @@ class ExternalViews(ExternalCatalog):
         )
 
     def require_place(self, identifier: Identifier, levels: int) -> None:
-        """Raises `InvalidInputError` if a view of this name cannot be made for want of levels above it."""
+        """Raises `InvalidInputError` if a view of this name cannot be made because levels above it are missing."""
         if len(identifier) < levels:
             raise InvalidInputError(f"the view {format_identifier(identifier)} of {self.description} is in no database")

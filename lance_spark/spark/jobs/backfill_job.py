@@ -16,11 +16,12 @@ from lance_spark.partitioned.table import PartitionedTable
 from lance_spark.spark.blobs.references import check_no_references
 from lance_spark.spark.types.values import from_spark_batch
 from lance_spark.table.columns.backfill import plan_new_columns, plan_new_values
-from lance_spark.table.columns.backfill_writer import Backfill, BackfilledSplit, BackfillWriter, PlainBackfill
+from lance_spark.table.columns.backfill_writer import Backfill, BackfillWriter, PlainBackfill
 from lance_spark.table.dataset import Dataset
 from lance_spark.table.paths import new_job
 from lance_spark.table.reading.system_columns import ROW_ADDRESS
 from lance_spark.table.rows.row_address import UInt64Array, split_addresses
+from lance_spark.table.writing.filled_columns import BackfilledSplit
 
 AnyTable = Dataset | PartitionedTable
 

@@ -19,12 +19,7 @@ from lance_spark.schema.blob import has_blobs
 from lance_spark.schema.evolution import with_added
 from lance_spark.schema.field import LanceSchema
 from lance_spark.table.bases import Bases
-from lance_spark.table.columns.column_commit import (
-    Evolution,
-    column_file_version,
-    commit_evolution,
-    options_of,
-)
+from lance_spark.table.columns.column_commit import Evolution, commit_evolution, options_of
 from lance_spark.table.columns.new_columns import (
     Assembler,
     BatchFunction,
@@ -50,6 +45,7 @@ from lance_spark.table.reading.system_columns import ROW_ADDRESS, ROW_ID, SYSTEM
 from lance_spark.table.rows.fragment import DataFragment
 from lance_spark.table.rows.row_address import split_addresses
 from lance_spark.table.writing.column_files import NewColumns, PlacedBatch
+from lance_spark.table.writing.filled_columns import column_file_version
 from lance_spark.table.writing.row_source import RowSource
 from lance_spark.table.writing.save import CommitOptions
 

@@ -10,23 +10,12 @@ import pyarrow as pa
 
 from lance_spark.errors import NotFoundError
 from lance_spark.schema.field import LanceSchema
-from lance_spark.table.columns.backfill import BackfilledFragment, BackfillPlan, commit_backfill, write_backfill
+from lance_spark.table.columns.backfill import commit_backfill
 from lance_spark.table.location import TableLocation
 from lance_spark.table.rows.row_address import UInt64Array, split_addresses
 from lance_spark.table.source import Split
+from lance_spark.table.writing.filled_columns import BackfilledSplit, BackfillPlan, write_backfill
 from lance_spark.table.writing.write import remove_job_files
-
-
-@dataclass(frozen=True, slots=True)
-class BackfilledSplit:
-    """A file that a task wrote for a fragment; it can be pickled.
-
-    Attributes:
-        key: of the fragment's split, None in a plain table.
-    """
-
-    key: str | None
-    fragment: BackfilledFragment
 
 
 class Backfill(Protocol):

@@ -8,9 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from lance_spark.errors import CommitStateUnknownError, UnsupportedFeatureError
-from lance_spark.file.writable import WRITABLE_VERSIONS
-from lance_spark.file_version import FileVersion
+from lance_spark.errors import CommitStateUnknownError
 from lance_spark.schema.field import LanceSchema
 from lance_spark.table.commits.commit import Commit, NewTable
 from lance_spark.table.location import TableLocation
@@ -21,6 +19,7 @@ from lance_spark.table.operations.manifest_builder import data_format
 from lance_spark.table.operations.merge import Merge, Recomputed
 from lance_spark.table.writing.checks import require_columns_of_checks
 from lance_spark.table.writing.column_files import ColumnFiles, Values
+from lance_spark.table.writing.filled_columns import column_file_version
 from lance_spark.table.writing.save import DEFAULT_FILE_VERSION, CommitOptions
 
 
@@ -90,25 +89,3 @@ def commit_evolution(
 
 def options_of(options: CommitOptions | None) -> CommitOptions:
     return CommitOptions() if options is None else options
-
-
-def column_file_version(base: Manifest, columns: LanceSchema) -> FileVersion:
-    """The file version of new files with `columns` beside those of `base`.
-
-    Values of deleted rows are null, and files of version 2.0 have no null structs; such columns get a newer file.
-
-    Raises:
-        UnsupportedFeatureError: the table is a legacy one.
-    """
-    version = data_format(base)
-    if version is FileVersion.V0_1:
-        raise UnsupportedFeatureError(
-            "a table of the legacy file version 0.1 cannot get columns with values; "
-            "convert it with upgrade_files first",
-            feature="file version",
-            version=version.value,
-        )
-    has_structs = any(node.logical_type == "struct" for field in columns.fields for node in field.walk())
-    if version not in WRITABLE_VERSIONS or (version is FileVersion.V2_0 and has_structs):
-        return DEFAULT_FILE_VERSION
-    return version

@@ -19,9 +19,6 @@ from lance_spark.file_version import FileVersion
 from lance_spark.schema.blob import has_blobs
 from lance_spark.schema.field import LAST_UPDATED_AT_FIELD, LanceSchema
 from lance_spark.schema.generated import IDENTITY
-from lance_spark.table.columns.backfill import BackfillPlan, remove_backfill, write_backfill
-from lance_spark.table.columns.backfill_writer import BackfilledSplit
-from lance_spark.table.columns.column_commit import column_file_version
 from lance_spark.table.operations.manifest_builder import data_format
 from lance_spark.table.reading.fragment_columns import SelectedFields
 from lance_spark.table.reading.fragment_reader import FragmentReader
@@ -30,6 +27,13 @@ from lance_spark.table.rows.fragment import DataFragment
 from lance_spark.table.rows.row_address import UInt64Array
 from lance_spark.table.source import Split
 from lance_spark.table.writing.checks import RowChecks
+from lance_spark.table.writing.filled_columns import (
+    BackfilledSplit,
+    BackfillPlan,
+    column_file_version,
+    remove_backfill,
+    write_backfill,
+)
 from lance_spark.table.writing.row_pipeline import RowPipeline
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -18,7 +18,6 @@ from lance_spark.schema.blob import has_blobs
 from lance_spark.schema.field import FieldId, LanceSchema
 from lance_spark.storage.base import ObjectStore
 from lance_spark.table.bases import Bases
-from lance_spark.table.columns.backfill_writer import BackfilledSplit
 from lance_spark.table.location import TableLocation
 from lance_spark.table.manifests.features import check_writable
 from lance_spark.table.manifests.manifest import Manifest
@@ -46,6 +45,9 @@ from lance_spark.table.writing.modes import APPEND
 from lance_spark.table.writing.row_pipeline import TaskRows
 from lance_spark.table.writing.save import CommitOptions, WritePlan, commit_overwrite, commit_planned, plan_write
 from lance_spark.table.writing.write import FragmentWriter
+
+if TYPE_CHECKING:
+    from lance_spark.table.writing.filled_columns import BackfilledSplit
 
 NEW_COLUMNS = (WriteMode.CREATE, WriteMode.OVERWRITE)
 """Modes that give the table the columns of the rows."""

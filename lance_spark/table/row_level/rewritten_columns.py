@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import pyroaring
 
 from lance_spark.errors import InvalidInputError, RetryableConflictError
-from lance_spark.table.columns.backfill import BackfilledFragment
 from lance_spark.table.location import TableLocation
 from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.operations.base import OperationKind
 from lance_spark.table.operations.update import Update, UpdateMode
 from lance_spark.table.reading.fragment_reader import FragmentReader
 from lance_spark.table.rows.fragment import DataFragment, FragmentId
+
+if TYPE_CHECKING:
+    from lance_spark.table.writing.filled_columns import BackfilledFragment
 
 
 class RewrittenColumns:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -20,7 +21,6 @@ from lance_spark.errors import InvalidInputError, LanceError, RetryableConflictE
 from lance_spark.schema.field import FieldId, LanceSchema
 from lance_spark.storage.deletion import delete_quietly
 from lance_spark.table.bases import Bases
-from lance_spark.table.columns.backfill import BackfilledFragment
 from lance_spark.table.commits.commit import Commit, NewTable
 from lance_spark.table.commits.retry import cleanup_on_failure
 from lance_spark.table.location import TableLocation
@@ -42,6 +42,9 @@ from lance_spark.table.rows.fragment_runs import by_fragment
 from lance_spark.table.rows.row_address import UInt64Array, distinct
 from lance_spark.table.writing.save import DEFAULT_FILE_VERSION, CommitOptions
 from lance_spark.table.writing.schema_merge import MapFiles, merge_operation
+
+if TYPE_CHECKING:
+    from lance_spark.table.writing.filled_columns import BackfilledFragment
 
 MAX_ARROW_ROWS = 5000
 """Deletion files with at most this many rows use the Arrow form, as in the reference library."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import chain, pairwise
 
 import numpy as np
 import pyarrow as pa
@@ -28,13 +28,14 @@ from lance_spark.schema.field import Field, FieldId, LanceSchema
 from lance_spark.schema.projection import FieldFinder
 from lance_spark.table.commits.retry import cleanup_on_failure
 from lance_spark.table.reading.index_candidates import Candidates
+from lance_spark.table.reading.selection import FragmentRows
 from lance_spark.table.row_level.column_updates import ColumnUpdate, ColumnUpdater
 from lance_spark.table.row_level.delete import split_scan
 from lance_spark.table.row_level.row_writer import RowOrigins
 from lance_spark.table.row_level.update_mode import RewriteMode
 from lance_spark.table.row_level.write_target import Version, WriteTarget, own_blobs
 from lance_spark.table.rows.fragment import DataFragment
-from lance_spark.table.rows.row_address import UInt64Array
+from lance_spark.table.rows.row_address import UInt64Array, split_addresses
 from lance_spark.table.source import Split
 from lance_spark.table.writing.python_values import check_value
 from lance_spark.table.writing.row_pipeline import check_lengths
@@ -69,11 +70,14 @@ def update_once(
     with cleanup_on_failure(updater.abort):
         with target.writer(blobs=own_blobs) as writer:
             for split in target.splits(filter):
-                fragments = _updated_in_place(target.lance_schema, split, filter, assignments, updater)
+                fragments, matching = _updated_in_place(target.lance_schema, split, filter, assignments, updater)
                 scan = split_scan(target.lance_schema, split, filter, columns.names)
                 addresses = [np.empty(0, np.uint64)]
-                candidates = Candidates.of(scan, split.manifest, checks_exact=True)
-                for batch in candidates.read(fragments):
+                batches = Candidates.of(scan, split.manifest, checks_exact=True).read(fragments)
+                if matching:
+                    by_offset = split_scan(target.lance_schema, split, None, columns.names)
+                    batches = chain(batches, by_offset.read(matching))
+                for batch in batches:
                     rows = pa.RecordBatch.from_arrays(batch.columns[:-1], schema=columns)
                     addresses.append(batch.column(batch.num_columns - 1).to_numpy())
                     writer.write(assignments(rows), RowOrigins.of_split(split, addresses[-1]))
@@ -86,12 +90,18 @@ def update_once(
 
 def _updated_in_place(
     schema: LanceSchema, split: Split, filter: Expr | None, assignments: Assignments, updater: ColumnUpdater
-) -> Sequence[DataFragment]:
-    """Updates the fragments of a split that get new files of the changed columns; returns the others."""
+) -> tuple[Sequence[DataFragment], Sequence[FragmentRows]]:
+    """Updates the fragments of a split that get new files of the changed columns.
+
+    Returns:
+        Fragments whose rows that match the filter are to move, and rows that match it and are to move.
+    """
     update = updater.update
     if update is None:
-        return split.manifest.fragments
-    others, names = [], assignments.read_columns(schema)
+        return split.manifest.fragments, ()
+    others: list[DataFragment] = []
+    matching: list[FragmentRows] = []
+    names = assignments.read_columns(schema)
     candidates: Candidates | None = None
     for fragment in split.manifest.fragments:
         if not update.may_save(split, fragment):
@@ -99,15 +109,16 @@ def _updated_in_place(
             continue
         if candidates is None:
             candidates = Candidates.of(split_scan(schema, split, filter, names), split.manifest, checks_exact=True)
-        addresses, rows = [], []
+        addresses, rows = [np.empty(0, np.uint64)], []
         for batch in candidates.read([fragment]):
             addresses.append(batch.column(batch.num_columns - 1).to_numpy())
             rows.append(assignments(batch.select(names)).select(update.written.names()))
-        if not update.saves(split, fragment, sum(map(len, addresses))):
-            others.append(fragment)
-        elif rows:
-            updater.write(split, fragment, np.concatenate(addresses), pa.Table.from_batches(rows))
-    return others
+        places = np.concatenate(addresses)
+        if len(places) and update.saves(split, fragment, len(places)):
+            updater.write(split, fragment, places, pa.Table.from_batches(rows))
+        elif len(places):
+            matching.append(FragmentRows(fragment, np.sort(split_addresses(places)[1])))
+    return others, matching
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,6 @@ from lance_spark.expr.nodes import Expr
 from lance_spark.schema.constraints import has_new_checks
 from lance_spark.schema.field import FieldId, LanceSchema
 from lance_spark.storage.base import ObjectStore
-from lance_spark.table.columns.backfill_writer import BackfilledSplit
 from lance_spark.table.commits.retry import retry_on_conflict
 from lance_spark.table.operations.base import OperationKind
 from lance_spark.table.reading.blobs.signed_sources import SignedSources
@@ -41,6 +40,8 @@ from lance_spark.table.writing.write import remove_job_files
 
 if TYPE_CHECKING:
     from typing_extensions import Self
+
+    from lance_spark.table.writing.filled_columns import BackfilledSplit
 
 _LATE_LOOKS = 6
 """Repeated listings of an aborted job's files, to find files of tasks that were still running."""

@@ -15,18 +15,11 @@ from hypothesis import strategies as st
 
 import lance_spark
 from lance_spark.errors import InvalidInputError, LanceError, NotFoundError, RetryableConflictError
-from lance_spark.table.columns.backfill import (
-    BackfilledFragment,
-    BackfillPlan,
-    commit_backfill,
-    plan_new_columns,
-    plan_new_values,
-    remove_backfill,
-    write_backfill,
-)
+from lance_spark.table.columns.backfill import commit_backfill, plan_new_columns, plan_new_values
 from lance_spark.table.dataset import Dataset
 from lance_spark.table.operations.merge import Merge
 from lance_spark.table.operations.update import Update, UpdateMode
+from lance_spark.table.writing.filled_columns import BackfilledFragment, BackfillPlan, remove_backfill, write_backfill
 from tests.support.column_tables import KINDS, checked, make, named_files, operation_of, rows
 from tests.support.harmed_tables import QUIET, files
 

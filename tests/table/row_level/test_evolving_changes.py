@@ -13,7 +13,7 @@ import lance_spark
 from lance_spark.errors import CommitConflictError, RetryableConflictError
 from lance_spark.file_version import FileVersion
 from lance_spark.schema.field import LanceSchema
-from lance_spark.table.columns.backfill import commit_backfill, plan_new_values, write_backfill
+from lance_spark.table.columns.backfill import commit_backfill, plan_new_values
 from lance_spark.table.commits.commit import Commit, NewTable
 from lance_spark.table.dataset import Dataset
 from lance_spark.table.manifests.transaction import Transaction
@@ -21,6 +21,7 @@ from lance_spark.table.operations.data_replacement import DataReplacement
 from lance_spark.table.operations.merge import Merge
 from lance_spark.table.row_level.rewritten_rows import NO_ORIGIN, NewFragment
 from lance_spark.table.row_level.row_changes import commit_row_changes, rows_by_fragment
+from lance_spark.table.writing.filled_columns import write_backfill
 from lance_spark.table.writing.schema_merge import evolved_schema
 from lance_spark.table.writing.write import write_fragments
 from tests.support.column_tables import operation_of
