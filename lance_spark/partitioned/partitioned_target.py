@@ -287,8 +287,11 @@ class PartitionedTarget(WriteTarget[PartitionedTable]):
             return commit_planned(table, delta, options, properties=self.changed_properties, check=check)
         return commit_delta(table, delta, options, check=check)
 
-    def stores(self, written: Sequence[WrittenSplit]) -> list[ObjectStore]:
+    def stores(self, written: Sequence[WrittenSplit], columns: Sequence[BackfilledSplit] = ()) -> list[ObjectStore]:
         locations = dict.fromkeys(item.partition.location for item in _partitions(written))
+        locations.update(
+            (self.version.index.by_id[item.key].location, None) for item in columns if item.key is not None
+        )
         return [open_store(location_uri(self.root, location), self.storage_options) for location in locations]
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import pyarrow as pa
 
-from lance_spark.spark.jobs.task_result import TaskResult, written_splits
+from lance_spark.spark.jobs.task_result import TaskResult, filled_columns, written_splits
 from lance_spark.table.commits.retry import cleanup_on_failure
 from lance_spark.table.row_level.read_conflicts import ReadRows
 from lance_spark.table.row_level.row_writer import WrittenSplit
@@ -55,7 +55,7 @@ class Job(ABC):
                 and that has decided about the files, because it alone knows whether its version may be there.
         """
         if not all_tasks_finished:
-            self.target.abandon(written_splits(results))
+            self.target.abandon(written_splits(results), filled_columns(results))
 
     def others_commits(self, committed: Version | None) -> int:
         """Number of versions of other writers between the base version of the job and `committed`."""
@@ -80,11 +80,11 @@ class Job(ABC):
             RetryableConflictError: no version has all of `reads`.
             CommitStateUnknownError: the version may be there and need the files, so they stay.
         """
-        written = written_splits(results)
-        with cleanup_on_failure(lambda: self.target.remove_files(written)):
+        written, columns = written_splits(results), filled_columns(results)
+        with cleanup_on_failure(lambda: self.target.remove_files(written, columns)):
             self.target.check_reads(reads)
             committed = commit(written)
         if any(result.attempt for result in results):
-            fragments = [fragment for result in results for fragment in result.fragments]
-            self.target.remove_files(written, keep=fragments)
+            files = [file for result in results for file in result.files]
+            self.target.remove_files(written, columns, keep=files)
         return None if committed.version == self.target.base_version else committed

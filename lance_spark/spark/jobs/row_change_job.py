@@ -20,8 +20,10 @@ import pyarrow.compute as pc
 from lance_spark.spark.blobs.references import BlobInputs, with_references
 from lance_spark.spark.jobs.job import Job, Version
 from lance_spark.spark.jobs.original_values import OriginalValues, read_rows
-from lance_spark.spark.jobs.task_result import TaskResult, deleted_rows, task_number
+from lance_spark.spark.jobs.task_result import TaskResult, deleted_rows, filled_columns, task_number
+from lance_spark.spark.jobs.updates_in_place import FragmentUpdates, UpdatesInPlace
 from lance_spark.spark.types.values import from_spark_batch
+from lance_spark.table.commits.retry import cleanup_on_failure
 from lance_spark.table.row_level.read_conflicts import ReadRows
 from lance_spark.table.row_level.rewritten_rows import NO_ORIGIN, PackedAddresses
 from lance_spark.table.row_level.row_writer import RowOrigins
@@ -90,6 +92,26 @@ class RowChanges:
         """Which rows those in `rows` were."""
         return self.ids.where(self.kinds != ChangeKind.DELETE)
 
+    def updates(self) -> Iterator[tuple[str | None, BoolArray, pa.RecordBatch]]:
+        """The updated rows of each split: its key, bool[n] of the changes, and the rows."""
+        if self.rows is None:
+            return
+        is_update: BoolArray = self.kinds == ChangeKind.UPDATE
+        for key, is_here in by_split(self.ids):
+            chosen: BoolArray = is_here & is_update
+            if chosen.any():
+                yield key, chosen, self.rows.filter(pa.array(chosen[self.kinds != ChangeKind.DELETE]))
+
+    def without_updates(self) -> RowChanges:
+        """The deleted and new rows."""
+        is_other: BoolArray = self.kinds != ChangeKind.UPDATE
+        rows = self.rows
+        if rows is not None:
+            rows = rows.filter(pa.array(is_other[self.kinds != ChangeKind.DELETE]))
+        return RowChanges(
+            self.kinds[is_other], self.ids.where(is_other), rows if rows is not None and rows.num_rows else None
+        )
+
 
 OPERATION = "spark.operation"
 """The transaction property that names the statement; what it counted is in properties beside it."""
@@ -104,13 +126,17 @@ class RowChangeJob(Job):
     Attributes:
         originals: restores values that Spark has rounded; None if there are no such columns.
         blobs: that rows name.
+        in_place: for updated rows that have the columns that change only; None if they come with all.
     """
 
     originals: OriginalValues | None = None
     blobs: BlobInputs = field(default_factory=BlobInputs)
+    in_place: UpdatesInPlace | None = None
 
     def write(self, batches: Iterable[pa.RecordBatch]) -> TaskResult:
         deleted = _DeletedRows()
+        if self.in_place is not None:
+            return self._write_in_place(self.in_place, map(RowChanges.from_batch, batches), deleted)
         changes = (deleted.with_those_of(RowChanges.from_batch(batch)) for batch in batches)
         if self.target.job is None:
             deque(changes, maxlen=0)
@@ -120,6 +146,20 @@ class RowChangeJob(Job):
             for rows, origins in self._rows(changes):
                 writer.write(rows, origins)
             return TaskResult(writer.close(), deleted.packed(), identity=writer.used())
+
+    def _write_in_place(self, plan: UpdatesInPlace, batches: Iterable[RowChanges], deleted: _DeletedRows) -> TaskResult:
+        task, num_tasks = task_number(self.target.identity)
+        with self.target.writer(task, num_tasks, self.blobs.others) as writer:
+            updates = FragmentUpdates(plan, cache(self.target.opener()), writer, deleted.add)
+            with cleanup_on_failure(updates.abort):
+                for changes in batches:
+                    for key, is_here, rows in changes.updates():
+                        updates.add(key, changes.ids.addresses[is_here], rows)
+                    others = changes.without_updates()
+                    for rows, origins in self._rows([deleted.with_those_of(others)]):
+                        writer.write(rows, origins)
+                columns = updates.close()
+                return TaskResult(writer.close(), deleted.packed(), identity=writer.used(), columns=columns)
 
     def _rows(self, changes: Iterable[RowChanges]) -> Iterator[tuple[pa.RecordBatch, RowOrigins]]:
         split_of = cache(self.target.opener()) if self.originals is not None else None
@@ -161,7 +201,11 @@ class RowChangeJob(Job):
         return self._run_commit(
             results,
             lambda written: self.target.change_rows(
-                deleted_rows(results), written, options, check=self.target.check_of(reads)
+                deleted_rows(results),
+                written,
+                options,
+                check=self.target.check_of(reads),
+                columns=filled_columns(results),
             ),
             reads,
         )
@@ -173,10 +217,14 @@ class _DeletedRows:
 
     parts: dict[str | None, list[UInt64Array]] = field(default_factory=dict)
 
+    def add(self, key: str | None, addresses: UInt64Array) -> None:
+        """Adds rows of one split."""
+        self.parts.setdefault(key, []).append(addresses)
+
     def with_those_of(self, changes: RowChanges) -> RowChanges:
         """`changes`, whose rows are added."""
         for key, is_here in by_split(changes.ids):
-            self.parts.setdefault(key, []).append(changes.ids.addresses[is_here])
+            self.add(key, changes.ids.addresses[is_here])
         return changes
 
     def packed(self) -> dict[str | None, PackedAddresses]:

@@ -13,8 +13,9 @@ from pyspark.sql.datasource import WriterCommitMessage
 from lance_spark.errors import UnsupportedFeatureError
 from lance_spark.table.row_level.rewritten_rows import PackedAddresses
 from lance_spark.table.row_level.row_writer import WrittenSplit
-from lance_spark.table.rows.fragment import DataFragment
+from lance_spark.table.rows.fragment import DataFile
 from lance_spark.table.rows.row_address import UInt64Array
+from lance_spark.table.writing.filled_columns import BackfilledSplit
 from lance_spark.table.writing.identity import IdentityColumns, UsedByTask
 
 NUM_TASKS = "lance.num_tasks"
@@ -30,17 +31,26 @@ class TaskResult(WriterCommitMessage):
         deleted: by key of the split, the addresses of rows that are deleted or rewritten.
         attempt: above 0 if an earlier attempt of the task failed, which may have left files.
         identity: the values of identity columns that it used; None if there are no such columns.
+        columns: files with new values of columns of rows that do not move.
     """
 
     written: tuple[WrittenSplit, ...] = ()
     deleted: Mapping[str | None, PackedAddresses] = field(default_factory=dict)
     attempt: int = field(default_factory=lambda: attempt_number())
     identity: UsedByTask | None = None
+    columns: tuple[BackfilledSplit, ...] = ()
 
     @property
-    def fragments(self) -> list[DataFragment]:
-        """All new fragments."""
-        return [new.fragment for split in self.written for new in split.new]
+    def num_rows(self) -> int:
+        """Number of new rows, moved ones, and rows with new values."""
+        new = sum(item.fragment.physical_rows or 0 for split in self.written for item in split.new)
+        return new + sum(item.fragment.num_rows for item in self.columns)
+
+    @property
+    def files(self) -> list[DataFile]:
+        """All new data files."""
+        new = [file for split in self.written for item in split.new for file in item.fragment.files]
+        return [*new, *(item.fragment.file for item in self.columns)]
 
 
 def attempt_number() -> int:
@@ -75,6 +85,11 @@ def addresses_of(batches: Iterable[pa.RecordBatch]) -> PackedAddresses:
 def written_splits(results: Iterable[TaskResult]) -> list[WrittenSplit]:
     """The new files of all tasks, in the order of the rows."""
     return [split for result in results for split in result.written]
+
+
+def filled_columns(results: Iterable[TaskResult]) -> list[BackfilledSplit]:
+    """The files of all tasks with new values of columns of rows that do not move."""
+    return [file for result in results for file in result.columns]
 
 
 def deleted_rows(results: Iterable[TaskResult]) -> dict[str | None, UInt64Array]:

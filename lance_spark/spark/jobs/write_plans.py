@@ -12,16 +12,20 @@ from lance_spark.errors import InvalidInputError, UnsupportedFeatureError
 from lance_spark.expr.nodes import Expr
 from lance_spark.partitioned.partitioned_target import PartitionedTarget
 from lance_spark.schema.arrow import to_arrow_schema
+from lance_spark.schema.blob import has_blobs
 from lance_spark.spark.constraints import TableConstraint, with_constraints
 from lance_spark.spark.jobs.original_values import OriginalValues
 from lance_spark.spark.jobs.row_change_job import RowChangeJob
+from lance_spark.spark.jobs.updates_in_place import UpdatesInPlace
 from lance_spark.spark.jobs.write_job import WriteJob
 from lance_spark.spark.options.options import WriteOptions
-from lance_spark.spark.types.schemas import exchanged_schema, table_types, with_comments, written_schema
+from lance_spark.spark.types.schemas import exchanged_schema, is_lossless, table_types, with_comments, written_schema
 from lance_spark.table.indexes.auto_zonemap import check_zone_columns
 from lance_spark.table.indexes.zone_setting import AUTO_ZONEMAP
 from lance_spark.table.maintenance.after_commit import zoned
+from lance_spark.table.row_level.column_updates import ColumnUpdate
 from lance_spark.table.row_level.plain_target import NEW_COLUMNS, PlainTarget
+from lance_spark.table.row_level.update_mode import UPDATE_MODE, RewriteMode
 from lance_spark.table.row_level.write_target import AnyTarget, WriteMode
 from lance_spark.table.writing.identity import schema_without_identities
 from lance_spark.table.writing.save import CommitOptions
@@ -104,8 +108,34 @@ def plan_write(
     return WriteJob(_zoned(planned, options), types, commit, mode, replaced)
 
 
-def plan_changes(target: AnyTarget, columns: StructType, options: WriteOptions) -> RowChangeJob:
+def column_update(target: AnyTarget, columns: Sequence[str]) -> ColumnUpdate | None:
+    """The update of some columns in rows that do not move; None if complete rows are to move.
+
+    Raises:
+        UnsupportedFeatureError: the table's property `lance.update.mode` is "columns", and these columns cannot change
+            in place.
+    """
+    update = ColumnUpdate.of(target, columns, RewriteMode.of(target.table_properties))
+    if update is None:
+        return None
+    if update.mode is RewriteMode.AUTO and any(map(has_blobs, target.lance_schema.fields)):
+        return None  # Rows that move after all would need the blobs that Spark has not handed over.
+    rounded = [field.name for field in to_arrow_schema(update.written) if not is_lossless(field.type)]
+    if rounded and update.mode is RewriteMode.COLUMNS:
+        raise UnsupportedFeatureError(
+            f"Spark rounds values of column {rounded[0]!r}, so its rows have to move; set {UPDATE_MODE} to 'auto'",
+            feature=f"{UPDATE_MODE} = columns",
+        )
+    return None if rounded else update
+
+
+def plan_changes(
+    target: AnyTarget, columns: StructType, options: WriteOptions, changed: Sequence[str] = ()
+) -> RowChangeJob:
     """The statement that changes rows of `target` and writes rows with `columns`, none if it only deletes.
+
+    Args:
+        changed: the columns that updated rows come with; none if these are all.
 
     Raises:
         InvalidInputError: the columns do not fit the table.
@@ -116,7 +146,13 @@ def plan_changes(target: AnyTarget, columns: StructType, options: WriteOptions) 
     types = table_types(shown, to_arrow_schema(target.lance_schema))
     if columns.fields:
         target = target.taking(types, options.limits(target.table_properties))
-    return RowChangeJob(_zoned(target, options), types, _commit_options(options), OriginalValues.of(shown, types))
+    originals = OriginalValues.of(shown, types)
+    in_place = None
+    if changed:
+        update = column_update(target, changed)
+        assert update is not None, "the statement was planned for this version"
+        in_place = UpdatesInPlace(update, types)
+    return RowChangeJob(_zoned(target, options), types, _commit_options(options), originals, in_place=in_place)
 
 
 def _commit_options(options: WriteOptions) -> CommitOptions:

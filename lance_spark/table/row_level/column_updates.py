@@ -7,7 +7,7 @@ wide. Row ids, addresses and indexes over other columns stay as they are.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -41,6 +41,10 @@ if TYPE_CHECKING:
 
 _LEAST_SAVED_BYTES = 256 << 10
 """Bytes that a new file has to save: each is one more to open for every later read of its fragment."""
+
+_LEAST_TABLE_BYTES = 16 << 20
+_LARGEST_SHARE = 0.25
+"""Of the bytes of a table: the columns of an update whose rows are brought together by their fragments."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +85,22 @@ class ColumnUpdate:
         raise UnsupportedFeatureError(
             f"{obstacle}, so the rows have to move; set {UPDATE_MODE} to 'auto'", feature=f"{UPDATE_MODE} = columns"
         )
+
+    def is_worthwhile(self, splits: Sequence[Split] | None) -> bool:
+        """Whether a statement that updates many rows is planned for new files of the columns.
+
+        Args:
+            splits: all splits of the table; None if they are too many to look at.
+        """
+        if self.mode is RewriteMode.COLUMNS or splits is None:
+            return self.mode is RewriteMode.COLUMNS
+        places = [(split, fragment) for split in splits for fragment in split.manifest.fragments]
+        if sum(_num_bytes(fragment) for _, fragment in places) < _LEAST_TABLE_BYTES:
+            return False
+        split, largest = max(places, key=lambda place: _num_bytes(place[1]))
+        reader = FragmentReader(largest, split.bases)
+        width = sum(reader.columns(SelectedFields(self.written.fields)).encoded_widths)
+        return width * reader.num_rows <= _num_bytes(largest) * _LARGEST_SHARE
 
     def may_save(self, split: Split, fragment: DataFragment) -> bool:
         """Whether a fragment may get a new file of the columns, depending on how many of its rows change."""

@@ -302,7 +302,7 @@ class PlainTarget(WriteTarget[Manifest]):
             evolved=self.evolved,
         )
 
-    def stores(self, written: Sequence[WrittenSplit]) -> list[ObjectStore]:
+    def stores(self, written: Sequence[WrittenSplit], columns: Sequence[BackfilledSplit] = ()) -> list[ObjectStore]:
         return [self.location.store]
 
     def _plan(self) -> WritePlan:

@@ -29,7 +29,7 @@ from lance_spark.table.reading.blobs.signed_sources import SignedSources
 from lance_spark.table.reading.scan import Scan
 from lance_spark.table.row_level.read_conflicts import ReadRows
 from lance_spark.table.row_level.row_writer import RowWriter, WrittenSplit
-from lance_spark.table.rows.fragment import DataFragment
+from lance_spark.table.rows.fragment import DataFile
 from lance_spark.table.rows.row_address import UInt64Array
 from lance_spark.table.source import Split
 from lance_spark.table.writing.conform import same_columns
@@ -311,7 +311,7 @@ class WriteTarget(ABC, Generic[Version]):
         """
 
     @abstractmethod
-    def stores(self, written: Sequence[WrittenSplit]) -> list[ObjectStore]:
+    def stores(self, written: Sequence[WrittenSplit], columns: Sequence[BackfilledSplit] = ()) -> list[ObjectStore]:
         """The roots below which the job may have left files; of a partitioned table those of the written partitions.
 
         A clean-up finds what killed tasks have left in other partitions.
@@ -411,21 +411,26 @@ class WriteTarget(ABC, Generic[Version]):
             assert check is not None, "there are reads"
             check(self.numbered(newest))
 
-    def remove_files(self, written: Sequence[WrittenSplit], keep: Sequence[DataFragment] = ()) -> None:
+    def remove_files(
+        self,
+        written: Sequence[WrittenSplit],
+        columns: Sequence[BackfilledSplit] = (),
+        keep: Sequence[DataFile] = (),
+    ) -> None:
         """Removes the files of the job, all but those of `keep`."""
         if self.job is not None:
-            for store in self.stores(written):
+            for store in self.stores(written, columns):
                 remove_job_files(store, self.job, keep=keep)
 
-    def abandon(self, written: Sequence[WrittenSplit]) -> None:
+    def abandon(self, written: Sequence[WrittenSplit], columns: Sequence[BackfilledSplit] = ()) -> None:
         """Removes the files of a job that failed, without waiting for tasks that may still run.
 
         Spark may still be killing other tasks of the job, which can finish a file after this. So a thread looks again
         for a few seconds. If the process ends before, such a file stays for VACUUM; no version ever names it.
         """
-        self.remove_files(written)
+        self.remove_files(written, columns)
         if self.job is not None:
-            remove_late_files(f"the write job {self.job}", lambda: self.remove_files(written))
+            remove_late_files(f"the write job {self.job}", lambda: self.remove_files(written, columns))
 
 
 def own_blobs(storage_options: Mapping[str, str] | None) -> SignedSources:

@@ -70,6 +70,11 @@ class BackfilledFragment:
     file: DataFile
     rows: bytes
 
+    @property
+    def num_rows(self) -> int:
+        """Number of rows with new values."""
+        return len(pyroaring.BitMap.deserialize(self.rows))
+
 
 @dataclass(frozen=True, slots=True)
 class BackfilledSplit:

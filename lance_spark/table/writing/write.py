@@ -180,12 +180,12 @@ def delete_data_file(store: ObjectStore, path: str) -> None:
         delete_quietly(store, sidecar)
 
 
-def remove_job_files(store: ObjectStore, job: str, keep: Iterable[DataFragment] = ()) -> None:
+def remove_job_files(store: ObjectStore, job: str, keep: Iterable[DataFile] = ()) -> None:
     """Removes the data files written for `job` except those of `keep`: the orphan files of killed tasks.
 
     A store that fails leaves them to a clean-up of the table: its error would hide the result of the job.
     """
-    kept = set(_paths(keep))
+    kept = {f"{DATA}/{file.path}" for file in keep if file.base_id is None}
     try:
         entries = list(store.list(DATA, recursive=True))
     except LanceError as error:

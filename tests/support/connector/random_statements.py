@@ -161,18 +161,19 @@ def of_spark(spark: SparkSession, text: str) -> list[str]:
     return in_order([row.asDict() for row in spark.sql(text).collect()])
 
 
-def check_random_statements(spark: SparkSession, folder: Path, partitioned: str, seed: int) -> None:
+def check_random_statements(spark: SparkSession, folder: Path, partitioned: str, seed: int, mode: str = "auto") -> None:
     """Run random statements on a new table; its rows, also those of each version, are those of the model.
 
     Args:
         folder: gets the table that statements take rows from.
         partitioned: the clause of CREATE TABLE.
+        mode: what updates write.
     """
     draw = random.Random(seed)
-    name = f"random_{seed}{'_parts' if partitioned else ''}"
+    name = f"random_{mode}_{seed}{'_parts' if partitioned else ''}"
     table, source = rows_of(draw, range(200)), rows_of(draw, range(150, 250))
     target = f"lance.{name}"
-    spark.sql(f"CREATE TABLE {target} ({COLUMNS}) {partitioned}")
+    spark.sql(f"CREATE TABLE {target} ({COLUMNS}) {partitioned} TBLPROPERTIES ('lance.update.mode' = '{mode}')")
     lance.write_dataset(pa.Table.from_pylist(list(source.values()), SCHEMA), f"{folder}/source", max_rows_per_file=30)
     spark.read.format("lance").load(f"{folder}/source").createOrReplaceTempView("source")
     spark.createDataFrame(pa.Table.from_pylist(list(table.values()), SCHEMA)).createOrReplaceTempView("first")

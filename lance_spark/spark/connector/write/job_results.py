@@ -39,12 +39,11 @@ class Written:
     metrics: Mapping[str, int]
 
 
-def counts_of(results: Iterable[TaskResult]) -> dict[str, int]:
+def counts_of(results: Sequence[TaskResult]) -> dict[str, int]:
     """The numbers of what the tasks wrote."""
-    fragments = [fragment for result in results for fragment in result.fragments]
-    files = [file for fragment in fragments for file in fragment.files]
+    files = [file for result in results for file in result.files]
     return {
-        "rows_written": sum(fragment.physical_rows or 0 for fragment in fragments),
+        "rows_written": sum(result.num_rows for result in results),
         "files_written": len(files),
         "bytes_written": sum(file.size_bytes or 0 for file in files),
     }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import pickle
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from pyspark.sql.types import StructType
@@ -26,6 +26,7 @@ from lance_spark.spark.jobs.row_change_job import RowChangeJob, properties_of
 from lance_spark.spark.options.options import WriteOptions
 from lance_spark.spark.predicates import SparkExpression, to_filter
 from lance_spark.table.row_level.isolation import IsolationLevel
+from lance_spark.table.row_level.update_mode import RewriteMode
 from lance_spark.table.writing.save import CommitOptions
 
 _log = logging.getLogger(__name__)
@@ -62,6 +63,29 @@ class BeginReply:
 
 
 @dataclass(frozen=True, slots=True)
+class ColumnsRequest:
+    """A statement that updates rows.
+
+    Attributes:
+        command: "UPDATE" or "MERGE".
+        columns: those that get other values in some of the rows.
+    """
+
+    handle: TableHandle
+    command: str
+    columns: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnsReply:
+    """Whether updated rows come with these columns only, for rows that do not move; and the description for EXPLAIN."""
+
+    in_place: bool
+    row_id: tuple[str, ...] = ()
+    description: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class PlanRequest:
     """A statement as Spark has planned it.
 
@@ -69,6 +93,7 @@ class PlanRequest:
         columns: of the added rows; none for a DELETE.
         row_id: the columns that rows are known by.
         sources: the Lance tables that the statement reads, whose blobs the rows may have.
+        changed: the columns that updated rows come with; none if these are all.
     """
 
     handle: TableHandle
@@ -77,6 +102,7 @@ class PlanRequest:
     row_id: StructType
     options: Mapping[str, str] = field(default_factory=dict)
     sources: tuple[TableHandle, ...] = ()
+    changed: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,16 +228,31 @@ def begin(request: BeginRequest, _call: Call) -> BeginReply:
     return BeginReply(table.row_id, _description(request.command, request.handle))
 
 
+@operation("row_level.columns")
+def columns(request: ColumnsRequest, _call: Call) -> ColumnsReply:
+    """Whether updated rows come with the columns that change only.
+
+    Raises:
+        UnsupportedFeatureError: the table's `lance.update.mode` is "columns", and these cannot change in place.
+    """
+    table = table_of(request.handle)
+    mode = table.update_mode(request.columns)
+    if mode is None:
+        return ColumnsReply(False)
+    return ColumnsReply(True, table.row_id, _description(request.command, request.handle, request.columns, mode))
+
+
 @operation("row_level.plan")
 def plan(request: PlanRequest, call: Call) -> Reply:
     """The function of the tasks, and the job that the commit wants back."""
     request.handle.check_place(request.options)
     named = call.session.with_transaction(request.options)
     options = WriteOptions.parse({**named, "path": request.handle.uri})
-    job = table_of(request.handle).plan_changes(request.columns, options)
+    job = table_of(request.handle).plan_changes(request.columns, options, request.changed)
     job = replace(job, blobs=blob_inputs(call.session, request.sources))
     statement = _Statement(request.command, job, request.handle)
-    summary = PlanReply(_description(request.command, request.handle))
+    mode = None if job.in_place is None else job.in_place.update.mode
+    summary = PlanReply(_description(request.command, request.handle, request.changed, mode))
     return Reply(summary, (command(JobTask(job), MESSAGE_TYPE), pickle.dumps(statement)))
 
 
@@ -251,8 +292,11 @@ def _statement(call: Call) -> _Statement:
     return statement
 
 
-def _description(command: str, handle: TableHandle) -> str:
-    return f"lance {command} {handle.display_name}@v{handle.version}"
+def _description(
+    command: str, handle: TableHandle, changed: Sequence[str] = (), mode: RewriteMode | None = None
+) -> str:
+    statement = f"lance {command} {handle.display_name}@v{handle.version}"
+    return statement if mode is None else f"{statement} update mode={mode.value} columns=[{', '.join(changed)}]"
 
 
 def _condition(request: DeleteRequest) -> Expr | None:

@@ -9,6 +9,7 @@ import pyarrow as pa
 from pyspark.sql.types import StructType
 
 from lance_spark.errors import IncompatibleConflictError, InvalidInputError, NotFoundError
+from lance_spark.expr.literals import TRUE
 from lance_spark.expr.nodes import Expr
 from lance_spark.partitioned.access import find_table
 from lance_spark.partitioned.partitioned_target import PartitionedTarget
@@ -23,18 +24,22 @@ from lance_spark.spark.connector.write.overwrite_mode import (
 )
 from lance_spark.spark.jobs.row_change_job import RowChangeJob
 from lance_spark.spark.jobs.write_job import WriteJob
-from lance_spark.spark.jobs.write_plans import plan_changes, plan_write
+from lance_spark.spark.jobs.write_plans import column_update, plan_changes, plan_write
 from lance_spark.spark.options.options import TableDefaults, WriteOptions
 from lance_spark.spark.predicates import SparkExpression
 from lance_spark.spark.table_view import written_columns
 from lance_spark.table.reading.system_columns import ROW_ADDRESS
 from lance_spark.table.row_level.plain_target import PlainTarget
+from lance_spark.table.row_level.update_mode import RewriteMode
 from lance_spark.table.row_level.write_target import AnyTarget, WriteMode
 from lance_spark.table.source import Split
 from lance_spark.table.writing.save import CommitOptions
 
 ROW_ID = (ROW_ADDRESS,)
 """The columns that identify rows of a plain table."""
+
+_LOOKED_AT_SPLITS = 64
+"""The most partitions whose sizes decide how an update is planned."""
 
 PARTITION_ROW_ID = (PARTITION_COLUMN, ROW_ADDRESS)
 """The columns that identify rows of a partitioned table."""
@@ -199,10 +204,25 @@ class WritableTable:
         """The job of a write. Raises as `write_plans.plan_write`."""
         return plan_write(write_target(self.handle), columns, mode, options, replaced=replaced, from_query=True)
 
-    def plan_changes(self, columns: StructType, options: WriteOptions) -> RowChangeJob:
+    def update_mode(self, columns: Sequence[str]) -> RewriteMode | None:
+        """What is written for updated rows if only some columns change; None if complete rows are to move.
+
+        Raises:
+            UnsupportedFeatureError: the table's property `lance.update.mode` is "columns", and these columns cannot
+                change in place.
+        """
+        if self.handle.evolved is not None:
+            return None  # The rows bring columns that no file of their fragments has.
+        target = write_target(self.handle)
+        update = column_update(target, columns)
+        if update is None or not update.is_worthwhile(target.few_splits(TRUE, _LOOKED_AT_SPLITS)):
+            return None
+        return update.mode
+
+    def plan_changes(self, columns: StructType, options: WriteOptions, changed: Sequence[str] = ()) -> RowChangeJob:
         """The job of a DELETE, UPDATE or MERGE. Raises as `check_changeable` and `write_plans.plan_changes`."""
         self.check_changeable()
-        return plan_changes(write_target(self.handle), columns, options)
+        return plan_changes(write_target(self.handle), columns, options, changed)
 
     def layout(self, job: WriteJob, options: WriteOptions) -> Layout:
         """Distribution of the rows of `job` to its tasks.

@@ -1,6 +1,7 @@
 package io.lancespark;
 
 import io.lancespark.compat.Catalyst;
+import io.lancespark.compat.analysis.LanceColumnUpdates;
 import io.lancespark.compat.analysis.LanceDescribeFunction;
 import io.lancespark.compat.analysis.LanceGeneratedColumns;
 import io.lancespark.compat.analysis.LanceInsertTargets;
@@ -60,6 +61,7 @@ public final class LanceExtensions extends AbstractFunction1<SparkSessionExtensi
     extensions.injectPostHocResolutionRule(Catalyst.rule(LanceTextSearches::new));
     MinorRules.inject(extensions);
     extensions.injectPlanNormalizationRule(Catalyst.ruleOf(LanceGeneratedColumns::new));
+    extensions.injectPlanNormalizationRule(Catalyst.rule(LanceColumnUpdates::new));
     extensions.injectOptimizerRule(Catalyst.rule(LanceArrayConditions::new));
     extensions.injectOptimizerRule(Catalyst.rule(LanceFunctionTerms::new));
     LanceRules.inject(extensions);
