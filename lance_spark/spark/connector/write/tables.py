@@ -205,7 +205,7 @@ class WritableTable:
         return plan_write(write_target(self.handle), columns, mode, options, replaced=replaced, from_query=True)
 
     def update_mode(self, columns: Sequence[str]) -> RewriteMode | None:
-        """What is written for updated rows if only some columns change; None if complete rows are to move.
+        """The update mode of a statement that changes some columns; None if complete rows are to move.
 
         Raises:
             UnsupportedFeatureError: the table's property `lance.update.mode` is "columns", and these columns cannot
