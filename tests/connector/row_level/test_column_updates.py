@@ -116,6 +116,7 @@ def test_columns_that_rows_lie_in_partitions_by(spark: SparkSession, table: str)
     assert spark.sql(f"SELECT sum(id) FROM {table} WHERE p = 7").collect()[0][0] == 45
 
 
+@pytest.mark.since("4.1", "ADD CONSTRAINT")
 def test_rows_that_break_a_check_are_refused(spark: SparkSession) -> None:
     spark.sql("CREATE TABLE lance.checked (id INT, n INT, w INT) TBLPROPERTIES ('lance.update.mode' = 'auto')")
     spark.sql("INSERT INTO lance.checked VALUES (1, 1, 1), (2, 2, 2)")
