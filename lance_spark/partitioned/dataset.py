@@ -18,6 +18,7 @@ from lance_spark.partitioned.change_feed import plan_range
 from lance_spark.partitioned.columns import add_check, drop_check
 from lance_spark.partitioned.indexes.verbs import PartitionedIndexVerbs
 from lance_spark.partitioned.maintenance import compaction
+from lance_spark.partitioned.maintenance.clustering import cluster
 from lance_spark.partitioned.maintenance.compaction import compact_small_fragments
 from lance_spark.partitioned.maintenance.upgrade import commit_partition_upgrade
 from lance_spark.partitioned.maintenance.vacuum import remove_orphans, vacuum
@@ -252,9 +253,24 @@ class PartitionedDataset(
         )
         return self.of(compaction.compact(self, filter, options, CommitOptions(commit_message)))
 
+    def cluster(
+        self,
+        columns: Sequence[str] | str | None = None,
+        curve: str = "hilbert",
+        where: str | Expr | None = None,
+        *,
+        commit_message: str | None = None,
+    ) -> Self:
+        """See `Dataset.cluster`. Each partition is clustered on its own, all of them in one version.
+
+        Args:
+            where: only partitions that may hold rows for which it is true.
+        """
+        return self.of(cluster(self, columns, curve, where, CommitOptions(commit_message)))
+
     @property
     def optimize(self) -> Optimizer[Self]:
-        """`optimize_indices` and `compact_files` with the arguments of the reference library."""
+        """`optimize_indices`, `cluster`, and `compact_files`, with the arguments of the reference library."""
         return Optimizer(self)
 
     def upgrade_files(

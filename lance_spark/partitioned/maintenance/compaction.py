@@ -23,7 +23,7 @@ from lance_spark.table.cleanup.references import listed_versions
 from lance_spark.table.commits.retry import cleanup_on_failure, retry_on_conflict
 from lance_spark.table.location import TableLocation
 from lance_spark.table.maintenance.auto_compaction import CompactionBudget, auto_options, bounded_tasks
-from lance_spark.table.maintenance.compaction import RewriteResult, commit_compaction, run_task
+from lance_spark.table.maintenance.compaction import Planner, RewriteResult, commit_compaction, run_task
 from lance_spark.table.maintenance.compaction_estimate import CompactionEstimate, estimate_compaction
 from lance_spark.table.maintenance.compaction_options import CompactionOptions
 from lance_spark.table.maintenance.compaction_plan import CompactionTask, plan_compaction
@@ -76,12 +76,16 @@ class PartitionResult:
 
 
 def plan_partition_compaction(
-    table: PartitionedTable, filter: Expr | str | None = None, options: CompactionOptions | None = None
+    table: PartitionedTable,
+    filter: Expr | str | None = None,
+    options: CompactionOptions | None = None,
+    planner: Planner = plan_compaction,
 ) -> list[PartitionTask]:
     """The tasks that compact the partitions which may hold rows that match `filter`; none if there is nothing to gain.
 
     Args:
         options: None is what the properties of the namespace say, else the defaults.
+        planner: chooses the fragments of a partition, and the order of their rows.
 
     Raises:
         InvalidInputError: the filter or a property is invalid.
@@ -91,7 +95,7 @@ def plan_partition_compaction(
     options = options or CompactionOptions.of(table.properties)
 
     def tasks(opened: PartitionVersion) -> list[PartitionTask]:
-        plan = plan_compaction(opened.table, opened.manifest, options)
+        plan = planner(opened.table, opened.manifest, options)
         plan.log_kept(opened.table.uri)
         return [PartitionTask(opened.partition.object_id, task) for task in plan.tasks]
 
@@ -170,18 +174,20 @@ def compact(
     filter: Expr | str | None = None,
     compaction: CompactionOptions | None = None,
     options: CommitOptions | None = None,
+    planner: Planner = plan_compaction,
 ) -> PartitionedTable:
     """The newest version of the table with compacted partitions; it itself if there is nothing to gain.
 
     Args:
         filter: only partitions that may hold rows which match it.
+        planner: chooses the fragments of a partition, and the order of their rows.
 
     Raises: as `plan_partition_compaction` and `commit_partition_compaction`.
     """
     table.catalog.table.history.check_commits()
 
     def attempt(current: PartitionedTable) -> PartitionedTable:
-        results = run_partition_tasks(current, plan_partition_compaction(current, filter, compaction))
+        results = run_partition_tasks(current, plan_partition_compaction(current, filter, compaction, planner))
         return commit_partition_compaction(current, results, options) if results else current
 
     return retry_on_conflict(attempt, table.newest(), table.newest, options.policy if options else None)

@@ -10,9 +10,11 @@ from lance_spark.table.reference_arguments import with_reference_arguments
 if TYPE_CHECKING:
     from typing_extensions import Self
 
+    from lance_spark.expr.nodes import Expr
+
 
 class Optimizable(Protocol):
-    """A table that can be compacted and whose indexes can be optimized."""
+    """A table that can be compacted and clustered, and whose indexes can be optimized."""
 
     def compact(
         self,
@@ -25,6 +27,12 @@ class Optimizable(Protocol):
         defer_index_remap: bool | None = None,
     ) -> Self:
         """See `Dataset.compact`."""
+        ...
+
+    def cluster(
+        self, columns: Sequence[str] | str | None = None, curve: str = "hilbert", where: str | Expr | None = None
+    ) -> Self:
+        """See `Dataset.cluster`."""
         ...
 
     def optimize_indices(
@@ -77,3 +85,9 @@ class Optimizer(Generic[Table]):
             batch_size=batch_size,
             defer_index_remap=defer_index_remap,
         )
+
+    def cluster(
+        self, columns: Sequence[str] | str | None = None, curve: str = "hilbert", where: str | Expr | None = None
+    ) -> Table:
+        """See `Dataset.cluster`."""
+        return self._table.cluster(columns, curve, where)

@@ -21,7 +21,7 @@ import numpy.typing as npt
 
 from lance_spark._proto import transaction_pb2
 from lance_spark.encodings.blocks import Int64Array
-from lance_spark.errors import LanceError, StorageError
+from lance_spark.errors import LanceError, RetryableConflictError, StorageError
 from lance_spark.index.builders.base import OldSegment
 from lance_spark.index.builders.output import SegmentOutput
 from lance_spark.table.bases import Bases
@@ -89,16 +89,25 @@ def remap_indices(
         deferred: writes a fragment reuse index instead, if the table has any index.
 
     Raises:
-        CommitConflictError: the ids of the new fragments could not be reserved.
+        CommitConflictError: the ids of the new fragments could not be reserved, or rows were sorted and another writer
+            has deferred a compaction.
         CommitStateUnknownError: the store did not say whether they were.
         StorageError: the store failed. No file of an index is left behind.
     """
     if is_deferred(base, requested=deferred):
+        if any(group.is_sorted for group in groups):
+            raise RetryableConflictError(
+                f"another writer has deferred a compaction of {table.uri}, whose record has no place for another order of "
+                "rows; run optimize_indices, then cluster again",
+                own=Rewrite.operation_kind.value,
+                table_version=base.version,
+            )
         numbered, newer = _with_ids(table, base, groups, options)
         before = fragment_reuse_index(newer)
         reuse = extended_reuse(table, newer, numbered)
         return Remapped(tuple(numbered), fragment_reuse=reuse, extended_reuse=before.uuid if before else None)
-    chosen = _remappable(table.bases(base), base, groups)
+    remappable = _remappable(table.bases(base), base, groups)
+    chosen = [(definition, segment) for definition, segment in remappable if not _is_lost(definition, segment, groups)]
     if not chosen:
         return Remapped(tuple(groups))
     numbered, _ = _with_ids(table, base, groups, options)
@@ -138,6 +147,24 @@ def _remappable(
     return result
 
 
+def _is_lost(definition: IndexDefinition, segment: IndexMetadata, groups: Sequence[RewriteGroup]) -> bool:
+    """Whether it is not known where rows of a segment went: it was built since they were sorted."""
+    covered = set(segment.fragment_ids())
+    unknown = [group for group in groups if group.is_sorted and group.new_places is None]
+    return definition.builder.can_remap and any(group.old_ids <= covered for group in unknown)
+
+
+def has_following_index(bases: Bases, base: Manifest, fragments: Sequence[DataFragment]) -> bool:
+    """Whether an index has addresses of these fragments, and follows rows that get others.
+
+    Raises:
+        CorruptFileError: the metadata of an index is broken.
+        StorageError: the store failed.
+    """
+    chosen = _remappable(bases, base, [RewriteGroup(tuple(fragments), ())])
+    return any(definition.builder.can_remap for definition, _ in chosen)
+
+
 def _has_addresses(base: Manifest, definition: IndexDefinition, segment: IndexMetadata) -> bool:
     """Whether the files of a segment have addresses, and so will those of a new one."""
     version = segment.message.index_version
@@ -174,11 +201,11 @@ def _remapped(
     bases = table.bases(base)
     covered_ids = segment.fragment_ids()
     covered = {fragment.id: fragment for fragment in base.fragments if fragment.id in covered_ids}
+    follows = definition.builder.can_remap
     moved = [group for group in groups if group.old_ids <= covered.keys()]
     touched = {fragment_id for group in groups for fragment_id in group.old_ids}
     new = [fragment for group in moved for fragment in group.new_fragments]
     unmoved = covered.keys() - touched
-    follows = definition.builder.can_remap
     mapping = MovedRows.of(moved if follows else [], unmoved, bases)
     read = covered.values() if follows else [covered[number] for number in unmoved]
     rows = {int(fragment.id): FragmentReader(fragment, bases).num_rows for fragment in read}
@@ -229,12 +256,14 @@ class _Place:
         first: how many live rows of its group come before.
         new_ids: the new fragments of the group.
         starts: int64[k]: how many rows of the group come before each new fragment.
+        new_places: int64[n]: the new places of the group's live rows; None if they have kept their order.
     """
 
     deleted: Int64Array
     first: int
     new_ids: Sequence[int]
     starts: Int64Array
+    new_places: Int64Array | None = None
 
     def addresses(self, offsets: Int64Array) -> tuple[npt.NDArray[np.bool_], UInt64Array]:
         """(bool[n]: which rows are live, uint64[k]: the new addresses of those)."""
@@ -243,6 +272,7 @@ class _Place:
         if len(self.deleted):
             is_deleted = self.deleted[np.minimum(before, len(self.deleted) - 1)] == offsets
         ranks = (self.first + offsets - before)[~is_deleted]
+        ranks = ranks if self.new_places is None else self.new_places[ranks]
         places = np.searchsorted(self.starts, ranks, side="right") - 1
         addresses = row_addresses(0, ranks - self.starts[places]) if len(ranks) else np.empty(0, np.uint64)
         highs = np.array(self.new_ids, np.uint64)[places] << np.uint64(32) if len(ranks) else addresses
@@ -279,7 +309,7 @@ class MovedRows:
             starts: Int64Array = np.cumsum([0, *sizes[:-1]]).astype(np.int64)
             for fragment in group.old_fragments:
                 deleted, live = _deletions(fragment, bases)
-                places[int(fragment.id)] = _Place(deleted, first, new_ids, starts)
+                places[int(fragment.id)] = _Place(deleted, first, new_ids, starts, group.new_places)
                 first += live
         return cls(places, frozenset(int(number) for number in unmoved))
 

@@ -12,11 +12,13 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Iterator, Mapping, Sequence
+import logging
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 
+import numpy as np
 import pyarrow as pa
 import pyroaring
 
@@ -29,14 +31,19 @@ from lance_spark.errors import (
 )
 from lance_spark.progress import progress
 from lance_spark.schema.blob import in_file_version
+from lance_spark.schema.projection import FieldFinder, quoted
 from lance_spark.table.bases import Bases
 from lance_spark.table.commits.commit import Commit, NewTable
 from lance_spark.table.commits.conflict_rules import columns_stay
 from lance_spark.table.commits.retry import cleanup_on_failure, retry_on_conflict
+from lance_spark.table.indexes.auto_zonemap import extend_zone_maps, zone_columns
 from lance_spark.table.indexes.create import removing_on_failure
-from lance_spark.table.indexes.remap import is_deferred, remap_indices
+from lance_spark.table.indexes.remap import has_following_index, is_deferred, remap_indices
 from lance_spark.table.indexes.unknown import UnknownIndexes
 from lance_spark.table.location import TableLocation
+from lance_spark.table.maintenance.clustering.layout import Layout
+from lance_spark.table.maintenance.clustering.mark import ClusteringMark
+from lance_spark.table.maintenance.clustering.sorted_rows import SortedRows, inverse
 from lance_spark.table.maintenance.compaction_options import CompactionOptions
 from lance_spark.table.maintenance.compaction_plan import (
     CompactionPlan,
@@ -57,6 +64,8 @@ from lance_spark.table.rows.fragment import DataFragment, FragmentId
 from lance_spark.table.writing.save import DEFAULT_FILE_VERSION, CommitOptions
 from lance_spark.table.writing.write import FragmentWriter, num_rows_of, remove_fragments
 
+_LOGGER = logging.getLogger(__name__)
+
 _MAX_ATTEMPTS = 5
 """Fewer than of other operations, because each attempt writes all rows again."""
 
@@ -74,12 +83,17 @@ class RewriteResult:
         fragment_ids: the fragments that were read, in the order of the table.
         new_fragments: all their live rows.
         defer_index_remap: whether indexes are remapped later, by `optimize_indices`.
+        layout: the order of the rows; None if they have kept theirs.
+        new_places: uint32[n] as bytes, little endian: of rows in another order, which index files refer to, the places
+            of the old ones among the new ones.
     """
 
     read_version: int
     fragment_ids: tuple[FragmentId, ...]
     new_fragments: tuple[DataFragment, ...]
     defer_index_remap: bool = False
+    layout: Layout | None = None
+    new_places: bytes | None = None
 
     def to_json(self) -> str:
         """The result as text."""
@@ -90,6 +104,8 @@ class RewriteResult:
                 "fragment_ids": self.fragment_ids,
                 "new_fragments": new,
                 "defer_index_remap": self.defer_index_remap,
+                "layout": None if self.layout is None else self.layout.to_dict(),
+                "new_places": None if self.new_places is None else base64.b64encode(self.new_places).decode(),
             }
         )
 
@@ -107,15 +123,27 @@ class RewriteResult:
                 tuple(FragmentId(int(number)) for number in content["fragment_ids"]),
                 tuple(DataFragment.from_bytes(base64.b64decode(data)) for data in content["new_fragments"]),
                 bool(content.get("defer_index_remap", False)),
+                Layout.from_dict(content["layout"]) if content.get("layout") else None,
+                base64.b64decode(content["new_places"]) if content.get("new_places") is not None else None,
             )
         except (ValueError, KeyError, TypeError, CorruptFileError) as error:
             raise InvalidInputError(f"not the result of a compaction task: {error}") from error
 
 
+Planner = Callable[[TableLocation, Manifest, CompactionOptions], CompactionPlan]
+"""Plans what is rewritten of a version."""
+
+
 def compact(
-    table: TableLocation, options: CompactionOptions | None = None, commit_options: CommitOptions | None = None
+    table: TableLocation,
+    options: CompactionOptions | None = None,
+    commit_options: CommitOptions | None = None,
+    planner: Planner = plan_compaction,
 ) -> Manifest:
     """The newest version of `table`, compacted; the very version that is there if there is nothing to gain.
+
+    Args:
+        planner: chooses the fragments, and the order of their rows.
 
     Raises:
         CommitConflictError: other writers were always first. Nothing was changed.
@@ -129,7 +157,7 @@ def compact(
     table.history.check_commits()
 
     def attempt(base: Manifest) -> Manifest:
-        plan = plan_compaction(table, base, options)
+        plan = planner(table, base, options)
         plan.log_kept(table.uri)
         if not plan.tasks:
             return base
@@ -173,7 +201,7 @@ def commit_compaction(
         CommitStateUnknownError: the store never said whether the version was committed.
         StorageError: the store failed.
     """
-    options = options or CommitOptions()
+    options = _with_mark(options or CommitOptions(), results)
     groups = _groups(base, results)
     if not groups:
         return base
@@ -207,7 +235,31 @@ def commit_compaction(
         )
     if fitting and len(fitting) < len(groups) and not keeps_files:
         remove_unused_files(table, results)
-    return committed
+    return _with_zone_maps(table, committed, results) if fitting else committed
+
+
+def _with_mark(options: CommitOptions, results: Sequence[RewriteResult]) -> CommitOptions:
+    """The options, by which the version records the fragments that were sorted."""
+    layouts = [result.layout for result in results if result.layout is not None]
+    if not layouts:
+        return options
+    new = (fragment for result in results if result.layout == layouts[0] for fragment in result.new_fragments)
+    mark = ClusteringMark(layouts[0], frozenset(_paths(new)))
+    return replace(options, other_marks=(*options.other_marks, mark))
+
+
+def _with_zone_maps(table: TableLocation, made: Manifest, results: Sequence[RewriteResult]) -> Manifest:
+    """The version with zone maps of the columns that rows were sorted by. A failure is logged: rows are scanned."""
+    layout = next((result.layout for result in results if result.layout is not None), None)
+    if layout is None:
+        return made
+    names = [quoted(key.path) for key in layout.keys if columns_stay(made.schema, made.schema, [key.field_id])]
+    try:
+        columns = zone_columns(made.schema, ", ".join(names))
+        return extend_zone_maps(table, made, ", ".join(columns)) if columns else made
+    except LanceError as error:
+        _LOGGER.warning("version %d of %s is committed; zone maps are not built: %s", made.version, table.uri, error)
+        return made
 
 
 def _run_all(table: TableLocation, base: Manifest, plan: CompactionPlan) -> list[RewriteResult]:
@@ -237,9 +289,11 @@ def _rewritten(table: TableLocation, base: Manifest, task: CompactionTask, place
     scan = Scan.of(schema, bases, batch_rows=task.options.batch_size)
     num_rows = sum(scan.count(fragment) for fragment in old)
     file_version = new_file_version(base, task.options)
+    sorter = None if task.layout is None else _sorter(base, bases, old, scan, task.layout, num_rows)
     with ExitStack() as writers:
-        bar = writers.enter_context(progress("Compacting", num_rows))
-        batches = bar.track(scan.read(old), size=num_rows_of)
+        bar = writers.enter_context(progress("Compacting" if sorter is None else "Clustering", num_rows))
+        rows = scan.read(old) if sorter is None else (batch for batch, _ in sorter.batches())
+        batches = bar.track(rows, size=num_rows_of)
         new: list[DataFragment] = []
         for limits in task.options.file_limits(num_rows):
             writer = FragmentWriter(
@@ -255,8 +309,24 @@ def _rewritten(table: TableLocation, base: Manifest, task: CompactionTask, place
         if sum(fragment.physical_rows or 0 for fragment in new) != num_rows or next(batches, None) is not None:
             raise CorruptFileError(f"fragments {list(task.fragment_ids)} have other rows than they say")
         if base.has_stable_row_ids:
-            new = with_lineage(new, (_lineage(fragment, bases) for fragment in old))
-    return RewriteResult(base.version, task.fragment_ids, tuple(new), task.options.defer_index_remap)
+            lineage = (_lineage(fragment, bases) for fragment in old)
+            new = with_lineage(new, lineage if sorter is None else [KeptLineage.joined(lineage).taken(sorter.order)])
+        new_places = None
+        if sorter is not None and has_following_index(bases, base, old):
+            new_places = inverse(sorter.order).astype("<u4").tobytes()
+    deferred = task.options.defer_index_remap
+    return RewriteResult(base.version, task.fragment_ids, tuple(new), deferred, task.layout, new_places)
+
+
+def _sorter(
+    base: Manifest, bases: Bases, old: Sequence[DataFragment], scan: Scan, layout: Layout, num_rows: int
+) -> SortedRows:
+    for key in layout.keys:
+        if [field.id for field in FieldFinder(base.schema).find(key.path)][-1] != key.field_id:
+            raise InvalidInputError(f"the task sorts by column {key.name}, which is another one in this version")
+    tops = list(dict.fromkeys(key.path[0] for key in layout.keys))
+    keys = Scan.of(base.schema, bases, columns=[quoted((name,)) for name in tops])
+    return SortedRows(layout, num_rows, lambda: keys.read(old), lambda: scan.read(old), scan.batch_rows)
 
 
 def _write(batches: Iterator[pa.RecordBatch], writer: FragmentWriter, num_rows: int) -> Iterator[pa.RecordBatch]:
@@ -288,7 +358,10 @@ def _groups(base: Manifest, results: Sequence[RewriteResult]) -> list[RewriteGro
         if not seen.isdisjoint(ids) or len(set(ids)) < len(ids):
             raise InvalidInputError(f"two results are for the same of the fragments {sorted(ids)}")
         seen.update(ids)
-        groups.append(RewriteGroup(tuple(base.fragments[places[number]] for number in ids), result.new_fragments))
+        old = tuple(base.fragments[places[number]] for number in ids)
+        data = result.new_places
+        new_places = None if data is None else np.frombuffer(data, "<u4").astype(np.int64)
+        groups.append(RewriteGroup(old, result.new_fragments, result.layout is not None, new_places))
     return groups
 
 
@@ -304,7 +377,7 @@ def _commit(
     with removing_on_failure(table, remapped.segments):
         transaction = Transaction.new(newest.version, remapped.operation, options.all_properties())
         new_table = NewTable(data_format(newest) or DEFAULT_FILE_VERSION)
-        return Commit(table.history, newest, transaction, new_table, options.policy).run()
+        return Commit(table.history, newest, transaction, new_table, options.policy, marks=options.marks()).run()
 
 
 def _fitting(base: Manifest, newest: Manifest, groups: Sequence[RewriteGroup]) -> list[RewriteGroup]:

@@ -14,8 +14,8 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Collection, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
 from itertools import accumulate
 from typing import Any
 
@@ -26,9 +26,11 @@ from lance_spark.schema.field import LanceSchema
 from lance_spark.table.indexes.remap import is_deferred
 from lance_spark.table.indexes.unknown import UnknownIndexes
 from lance_spark.table.location import TableLocation
+from lance_spark.table.maintenance.clustering.layout import Layout
 from lance_spark.table.maintenance.compaction_options import CompactionOptions
 from lance_spark.table.manifests.features import check_writable
 from lance_spark.table.manifests.fragment_reuse import covered_fragments, fragment_reuse
+from lance_spark.table.manifests.index_metadata import IndexMetadata
 from lance_spark.table.manifests.index_section import parse_indices
 from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.operations.manifest_builder import data_format
@@ -46,15 +48,18 @@ class CompactionTask:
     Attributes:
         read_version: the version that has them.
         fragment_ids: in the order of the table.
+        layout: the order that the rows get; None keeps theirs.
     """
 
     read_version: int
     fragment_ids: tuple[FragmentId, ...]
     options: CompactionOptions
+    layout: Layout | None = None
 
     def to_json(self) -> str:
         """The task as text."""
-        return json.dumps(asdict(self))
+        layout = None if self.layout is None else self.layout.to_dict()
+        return json.dumps({**asdict(replace(self, layout=None)), "layout": layout})
 
     @classmethod
     def from_json(cls, text: str) -> CompactionTask:
@@ -66,7 +71,8 @@ class CompactionTask:
         try:
             content: dict[str, Any] = json.loads(text)
             ids = tuple(FragmentId(int(number)) for number in content["fragment_ids"])
-            return cls(int(content["read_version"]), ids, CompactionOptions(**content["options"]))
+            layout = Layout.from_dict(content["layout"]) if content.get("layout") else None
+            return cls(int(content["read_version"]), ids, CompactionOptions(**content["options"]), layout)
         except (ValueError, KeyError, TypeError) as error:
             raise InvalidInputError(f"not a compaction task: {error}") from error
 
@@ -112,11 +118,11 @@ def plan_compaction(table: TableLocation, base: Manifest, options: CompactionOpt
         StorageError: the store failed.
     """
     options = options or CompactionOptions()
-    _check_can_compact(table, base, options)
+    check_can_compact(table, base, options)
     ids = [FragmentId(message.id) for message in base.fragments.messages]
-    sizes, coverage = fragment_sizes(table, base), _coverage(table, base)
+    sizes, coverage = fragment_sizes(table, base), fragment_coverage(table, base)
     places = bins(sizes, options, coverage)
-    unknown = _unknown(table, base, options) if places else UnknownIndexes.none()
+    unknown = unknown_indexes(table, base, options) if places else UnknownIndexes.none()
     excluded = frozenset(place for group in places for place in group if ids[place] in unknown.covered)
     if excluded:
         places = bins(sizes, options, coverage, excluded)
@@ -125,8 +131,8 @@ def plan_compaction(table: TableLocation, base: Manifest, options: CompactionOpt
     return CompactionPlan(base.version, tuple(tasks), tuple(ids[place] for place in sorted(excluded)), reason)
 
 
-def _unknown(table: TableLocation, base: Manifest, options: CompactionOptions) -> UnknownIndexes:
-    """The indexes that a compaction would take rows from."""
+def unknown_indexes(table: TableLocation, base: Manifest, options: CompactionOptions) -> UnknownIndexes:
+    """The indexes that a compaction with these options would take rows from."""
     if is_deferred(base, requested=options.defer_index_remap):
         return UnknownIndexes.none()
     return UnknownIndexes.of(base, table.bases(base))
@@ -155,7 +161,7 @@ def bins(
         places
         for run in _runs(sizes, options, coverage or [frozenset()] * len(sizes), kept)
         for places in _split(run, sizes, options.target_rows_per_fragment)
-        if len(places) > 1 or _sheds_rows(sizes[places[0]], options)
+        if len(places) > 1 or sheds_rows(sizes[places[0]], options)
     ]
 
 
@@ -168,7 +174,7 @@ def _runs(
         if run and coverage[run[-1]] != coverage[place]:
             yield run
             run = []
-        if place not in kept and (_sheds_rows(size, options) or not is_full(size, options)):
+        if place not in kept and (sheds_rows(size, options) or not is_full(size, options)):
             run.append(place)
         elif run:
             yield run
@@ -195,18 +201,26 @@ def is_full(size: Size, options: CompactionOptions) -> bool:
     return size.physical_rows >= options.target_rows_per_fragment or (limit is not None and size.num_bytes >= limit)
 
 
-def _sheds_rows(size: Size, options: CompactionOptions) -> bool:
+def sheds_rows(size: Size, options: CompactionOptions) -> bool:
+    """Whether so many rows of a fragment are deleted that it is rewritten for that alone."""
     deleted = size.physical_rows - size.live_rows
     return options.materialize_deletions and deleted > options.materialize_deletions_threshold * size.physical_rows
 
 
-def _coverage(table: TableLocation, base: Manifest) -> list[frozenset[str]]:
-    """The UUIDs of the index segments that cover each fragment."""
+def fragment_coverage(
+    table: TableLocation, base: Manifest, counts: Callable[[IndexMetadata], bool] = lambda index: True
+) -> list[frozenset[str]]:
+    """The UUIDs of the index segments that cover each fragment, of those that count.
+
+    Raises:
+        CorruptFileError: the record of a deferred compaction is broken.
+        StorageError: the store failed.
+    """
     coverage: dict[int, set[str]] = {}
     indexes = parse_indices(base.index_section)
     covered = covered_fragments(indexes, table.bases(base))
     for index in indexes:
-        for fragment_id in covered(index) if not index.is_system else ():
+        for fragment_id in covered(index) if not index.is_system and counts(index) else ():
             coverage.setdefault(fragment_id, set()).add(index.uuid)
     return [frozenset(coverage.get(message.id, ())) for message in base.fragments.messages]
 
@@ -231,7 +245,8 @@ def fragment_sizes(table: TableLocation, base: Manifest) -> list[Size]:
     return sizes
 
 
-def _check_can_compact(table: TableLocation, base: Manifest, options: CompactionOptions) -> None:
+def check_can_compact(table: TableLocation, base: Manifest, options: CompactionOptions) -> None:
+    """Checks that a version can be compacted with these options. Raises as `plan_compaction`."""
     version = data_format(base)
     if version is FileVersion.V0_1:
         raise UnsupportedFeatureError(

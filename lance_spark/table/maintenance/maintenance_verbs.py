@@ -13,6 +13,7 @@ from lance_spark.table.indexes.index_verbs import DatasetIndexVerbs
 if TYPE_CHECKING:
     from typing_extensions import Self
 
+    from lance_spark.expr.nodes import Expr
     from lance_spark.table.cleanup.cleanup import CleanupStats
     from lance_spark.table.cleanup.policy import CleanupPolicy
     from lance_spark.table.indexes.optimizer import Optimizer
@@ -104,7 +105,7 @@ class MaintenanceVerbs(CleanupVerbs, DatasetIndexVerbs):
 
     @property
     def optimize(self) -> Optimizer[Self]:
-        """`optimize_indices` and `compact_files` with the arguments of the reference library."""
+        """`optimize_indices`, `cluster`, and `compact_files`, with the arguments of the reference library."""
         from lance_spark.table.indexes.optimizer import Optimizer
 
         return Optimizer(self)
@@ -168,6 +169,43 @@ class MaintenanceVerbs(CleanupVerbs, DatasetIndexVerbs):
             defer_index_remap=defer_index_remap,
         )
         return type(self)(self.location, compact(self.location, options, CommitOptions(message=commit_message)))
+
+    def cluster(
+        self,
+        columns: Sequence[str] | str | None = None,
+        curve: str = "hilbert",
+        where: str | Expr | None = None,
+        *,
+        commit_message: str | None = None,
+    ) -> Self:
+        """The newest version of the branch with its rows in the order of a curve through the values of some columns; it
+        itself if all of it is clustered so.
+
+        Filters over these columns then skip most of the table, by the zone maps that are built with it. Rows, their
+        stable ids and versions stay, and indexes follow them, as in `compact`, whose settings ``lance.compaction.*``
+        count too. The order is not kept by itself: rows that are written later are sorted by the next run,
+        which leaves alone what an earlier one over the same columns has written.
+
+        Args:
+            columns: paths of columns, 1 to 16; None is what the property ``lance.clustering.columns`` says. Nulls come
+                first, NaN last. With "sort" a path may end with ` DESC`; then nulls come last, and NaN first.
+            curve: "hilbert" and "zorder" let filters over each of the columns skip rows; "sort" favours the first one.
+            where: only fragments with a row for which this is true, of partitioned tables partitions that may have one.
+            commit_message: kept with the version.
+
+        Raises:
+            InvalidInputError: no columns, a column without an order, an unknown curve or an invalid filter.
+            NotFoundError: no such column.
+            CommitConflictError: other writers were always first. Nothing was changed.
+            CommitStateUnknownError: the store never said whether the version was committed.
+            StorageError: the store failed. Nothing was changed.
+            UnsupportedFeatureError: this release cannot rewrite the rows, or indexes wait for a deferred compaction.
+        """
+        from lance_spark.table.maintenance.clustering.cluster import cluster
+        from lance_spark.table.writing.save import CommitOptions
+
+        made = cluster(self.location, columns, curve, where, CommitOptions(message=commit_message))
+        return type(self)(self.location, made)
 
     def clean_up(self, policy: CleanupPolicy, keep_from: int | None = None) -> CleanupStats:
         from lance_spark.table.cleanup.cleanup import cleanup

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, ClassVar
 
 import pyroaring
 
 from lance_spark._proto import table_pb2, transaction_pb2
+from lance_spark.encodings.blocks import Int64Array
 from lance_spark.errors import InvalidInputError, RetryableConflictError
 from lance_spark.file_version import FileVersion
 from lance_spark.schema.blob import in_file_version
@@ -79,14 +80,21 @@ class RewrittenIndex:
 
 @dataclass(frozen=True, slots=True)
 class RewriteGroup:
-    """The live rows of `old_fragments`, in their order, are all rows of `new_fragments`.
+    """The live rows of `old_fragments`, in their order unless they were sorted, are all rows of `new_fragments`.
 
     Ids of new fragments that are 0 are assigned at commit. In a table with stable row ids the new fragments have the
     ids and versions of their rows.
+
+    Attributes:
+        is_sorted: whether the rows are in another order. The message has no place for it.
+        new_places: int64[n]: of sorted rows, the places of the old ones among the new ones; None if it is not known,
+            and then no index follows the rows.
     """
 
     old_fragments: tuple[DataFragment, ...]
     new_fragments: tuple[DataFragment, ...]
+    is_sorted: bool = False
+    new_places: Int64Array | None = field(default=None, compare=False, repr=False)
 
     @classmethod
     def from_proto(cls, message: transaction_pb2.Transaction.Rewrite.RewriteGroup) -> RewriteGroup:

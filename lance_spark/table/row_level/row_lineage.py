@@ -43,6 +43,20 @@ class KeptLineage:
     def __len__(self) -> int:
         return len(self.row_ids)
 
+    @classmethod
+    def joined(cls, parts: Iterable[KeptLineage]) -> KeptLineage:
+        """The rows of all parts, one after the other."""
+        rows = list(parts)
+        return cls(
+            np.concatenate([part.row_ids for part in rows]),
+            np.concatenate([part.created_at for part in rows]),
+            np.concatenate([part.last_updated_at for part in rows]),
+        )
+
+    def taken(self, rows: Int64Array) -> KeptLineage:
+        """Some of the rows, in another order."""
+        return KeptLineage(self.row_ids[rows], self.created_at[rows], self.last_updated_at[rows])
+
     def part(self, start: int, stop: int) -> KeptLineage:
         """The rows of [start, stop)."""
         return KeptLineage(self.row_ids[start:stop], self.created_at[start:stop], self.last_updated_at[start:stop])
