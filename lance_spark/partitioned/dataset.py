@@ -53,6 +53,7 @@ from lance_spark.table.dataset import Dataset
 from lance_spark.table.indexes.auto_zonemap import check_zone_columns
 from lance_spark.table.indexes.optimizer import Optimizer
 from lance_spark.table.indexes.zone_setting import AUTO_ZONEMAP
+from lance_spark.table.maintenance.clustering.layout import CLUSTERING_COLUMNS, check_clustering
 from lance_spark.table.maintenance.compaction_estimate import CompactionEstimate
 from lance_spark.table.maintenance.compaction_options import CompactionOptions
 from lance_spark.table.maintenance.compaction_setting import AutoCompaction
@@ -223,6 +224,7 @@ class PartitionedDataset(
         """
         check_known(entries, self.properties)
         check_zone_columns(self.lance_schema, entries.get(AUTO_ZONEMAP))
+        check_clustering(self.lance_schema, entries.get(CLUSTERING_COLUMNS))
         return self.of(set_properties(self, entries))
 
     def compact(

@@ -205,7 +205,8 @@ class Dataset(
 
         Raises:
             InvalidInputError: an entry is no text; an entry under `lance.` is unknown and the table does not have it
-                yet, or has an invalid value; `lance.auto_zonemap` names a column that can have no zone map.
+                yet, or has an invalid value; `lance.auto_zonemap` names a column that can have no zone map, or
+                `lance.clustering.columns` one whose values have no order.
             NotFoundError: it names a column that the table does not have.
             IncompatibleConflictError: since this version another writer has changed one of the entries.
             CommitConflictError: another writer committed something that this cannot follow. Nothing was changed.
@@ -214,11 +215,13 @@ class Dataset(
         """
         from lance_spark.table.indexes.auto_zonemap import check_zone_columns
         from lance_spark.table.indexes.zone_setting import AUTO_ZONEMAP
+        from lance_spark.table.maintenance.clustering.layout import CLUSTERING_COLUMNS, check_clustering
         from lance_spark.table.versions.changes import update_config
         from lance_spark.table.versions.known_properties import check_known
 
         check_known(entries, self.config)
         check_zone_columns(self.manifest.schema, entries.get(AUTO_ZONEMAP))
+        check_clustering(self.manifest.schema, entries.get(CLUSTERING_COLUMNS))
         return Dataset(self.location, update_config(self.location, self.manifest, entries))
 
     def update_metadata(self, entries: Mapping[str, str | None]) -> Dataset:

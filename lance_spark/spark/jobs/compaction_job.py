@@ -12,6 +12,8 @@ from lance_spark.partitioned.maintenance.compaction import PartitionResult
 from lance_spark.storage.overlap import overlapped
 from lance_spark.table.dataset import Dataset
 from lance_spark.table.location import TableLocation
+from lance_spark.table.maintenance.clustering.cluster import planner
+from lance_spark.table.maintenance.clustering.layout import Layout
 from lance_spark.table.maintenance.compaction import RewriteResult, run_task
 from lance_spark.table.maintenance.compaction_estimate import CompactionEstimate, estimate_plan, sizes_by_id
 from lance_spark.table.maintenance.compaction_options import CompactionOptions
@@ -66,13 +68,20 @@ class CompactionJob:
     kept_fragments: int = 0
 
     def planned(
-        self, options: CompactionOptions, filter: Expr | None
+        self, options: CompactionOptions, filter: Expr | None, layout: Layout | None = None
     ) -> tuple[CompactionJob, list[CompactionWork], CompactionEstimate]:
-        """The job, its tasks for the splits that may hold rows which match `filter`, and what they will do."""
+        """The job, its tasks for the splits that may hold rows which match `filter`, and what they will do.
+
+        Args:
+            layout: the order that the rows get. Of a table without partitions, only fragments with a row that matches
+                are sorted.
+        """
+        of_fragments = filter if isinstance(self.table, Dataset) else None
+        plan_split = plan_compaction if layout is None else planner(layout, of_fragments)
 
         def planned(split: Split) -> tuple[list[CompactionWork], CompactionEstimate]:
             base = split.manifest
-            plan = plan_compaction(split.table, base, options)
+            plan = plan_split(split.table, base, options)
             plan.log_kept(split.table.uri)
             work = [CompactionWork(split.key, split.table, base.version, task.to_json()) for task in plan.tasks]
             return work, estimate_plan(split.table, base, options, plan)

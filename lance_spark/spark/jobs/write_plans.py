@@ -23,6 +23,7 @@ from lance_spark.spark.types.schemas import exchanged_schema, is_lossless, table
 from lance_spark.table.indexes.auto_zonemap import check_zone_columns
 from lance_spark.table.indexes.zone_setting import AUTO_ZONEMAP
 from lance_spark.table.maintenance.after_commit import zoned
+from lance_spark.table.maintenance.clustering.layout import CLUSTERING_COLUMNS, check_clustering
 from lance_spark.table.row_level.column_updates import ColumnUpdate
 from lance_spark.table.row_level.plain_target import NEW_COLUMNS, PlainTarget
 from lance_spark.table.row_level.update_mode import UPDATE_MODE, RewriteMode
@@ -103,7 +104,9 @@ def plan_write(
         file_format_version=options.file_format_version,
     )
     config = None if definition is None else definition.config
-    check_zone_columns(planned.table_schema, ((config or target.changed_properties) or {}).get(AUTO_ZONEMAP))
+    properties = (config or target.changed_properties) or {}
+    check_zone_columns(planned.table_schema, properties.get(AUTO_ZONEMAP))
+    check_clustering(planned.table_schema, properties.get(CLUSTERING_COLUMNS))
     commit = replace(_commit_options(options), stable_row_ids=bool(options.enable_stable_row_ids), config=config)
     return WriteJob(_zoned(planned, options), types, commit, mode, replaced)
 

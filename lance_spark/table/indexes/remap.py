@@ -97,8 +97,8 @@ def remap_indices(
     if is_deferred(base, requested=deferred):
         if any(group.is_sorted for group in groups):
             raise RetryableConflictError(
-                f"another writer has deferred a compaction of {table.uri}, whose record has no place for another order of "
-                "rows; run optimize_indices, then cluster again",
+                f"another writer has deferred a compaction of {table.uri}, whose record has no place for sorted rows; "
+                "run optimize_indices, then cluster again",
                 own=Rewrite.operation_kind.value,
                 table_version=base.version,
             )

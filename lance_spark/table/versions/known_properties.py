@@ -21,6 +21,8 @@ from lance_spark.table.cleanup.auto_cleanup import (
     policy_after,
 )
 from lance_spark.table.indexes.zone_setting import AUTO_ZONEMAP, column_names
+from lance_spark.table.maintenance.clustering.layout import CLUSTERING_COLUMNS
+from lance_spark.table.maintenance.clustering.layout import column_names as clustering_columns
 from lance_spark.table.maintenance.compaction_options import CONFIG_PREFIX, CompactionOptions
 from lance_spark.table.maintenance.compaction_setting import AUTO_COMPACT, MIN_FRAGMENTS, AutoCompaction
 from lance_spark.table.manifests.epoch_mark import RETENTION, is_mark, retention_days
@@ -82,6 +84,7 @@ KNOWN_PROPERTIES: dict[str, KnownProperty] = {
     AUTO_COMPACT: KnownProperty("true or false", lambda value: AutoCompaction.of({AUTO_COMPACT: value})),
     MIN_FRAGMENTS: KnownProperty("2 or more", lambda value: AutoCompaction.of({MIN_FRAGMENTS: value})),
     AUTO_ZONEMAP: KnownProperty("columns, or *", lambda value: value.strip() and column_names(value)),
+    CLUSTERING_COLUMNS: KnownProperty("columns", lambda value: value.strip() and clustering_columns(value)),
     BLOB_HANDLING: _words("descriptions", "binary"),
     DROPPED_TABLE_RETENTION: KnownProperty("a length of time, or forever", parse_retention),
     JSON_AS: _words("variant", "string"),

@@ -210,7 +210,6 @@ def test_show_create_table_makes_the_same_table(spark: SparkSession, table: str)
             "column extra: ADD COLUMN with a DEFAULT adds columns after the others",
         ),
         ("SET LOCATION '/elsewhere'", "a table stays where it is"),
-        ("CLUSTER BY (id)", "tables have no clustering columns"),
         ("REPLACE COLUMNS (id BIGINT, other INT)", "REPLACE COLUMNS would drop the values of all columns"),
     ],
 )

@@ -113,7 +113,6 @@ def test_what_a_catalog_does_not_have(spark: SparkSession) -> None:
         ("SHOW TABLES IN lance.nowhere", "SCHEMA_NOT_FOUND"),
         ("CREATE TABLE lance.nowhere.t (id INT)", "SCHEMA_NOT_FOUND"),
         ("ALTER NAMESPACE lance.nowhere SET PROPERTIES ('a' = 'b')", "SCHEMA_NOT_FOUND"),
-        ("CREATE TABLE lance.t (id INT) CLUSTER BY (id)", "LANCE_UNSUPPORTED_FEATURE"),
     ):
         with pytest.raises(AnalysisException, match=message):
             spark.sql(statement)

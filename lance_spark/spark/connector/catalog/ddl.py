@@ -20,7 +20,6 @@ from lance_spark.schema import evolution
 from lance_spark.schema.arrow import to_arrow_field, with_metadata, with_metadata_entries
 from lance_spark.schema.constraints import checks_of
 from lance_spark.schema.field import Field, FieldId, LanceSchema
-from lance_spark.spark.connector.catalog.partition_by import NO_CLUSTERING
 from lance_spark.spark.connector.catalog.resolve import TableName, find
 from lance_spark.spark.connector.catalog.table import (
     LoadReply,
@@ -44,6 +43,7 @@ from lance_spark.table.columns.schema_changes import Edit
 from lance_spark.table.dataset import Dataset
 from lance_spark.table.indexes.auto_zonemap import check_zone_columns
 from lance_spark.table.indexes.zone_setting import AUTO_ZONEMAP
+from lance_spark.table.maintenance.clustering.layout import CLUSTERING_COLUMNS, check_clustering
 
 _SET, _REMOVE = "set_property", "remove_property"
 _PROPERTIES = (_SET, _REMOVE)
@@ -123,11 +123,6 @@ def alter(request: AlterRequest, call: Call) -> LoadReply:
     return load(LoadRequest(request.catalog, request.namespace, request.name, request.options, request.by_path), call)
 
 
-_NOT_HERE = {
-    "ClusterBy": NO_CLUSTERING,
-}
-
-
 def _change_constraints(table: Dataset | PartitionedDataset, changes: Sequence[Change]) -> None:
     """Adds or drops a CHECK constraint.
 
@@ -205,7 +200,7 @@ def _check_known(changes: Sequence[Change], schema: LanceSchema, present: Mappin
     """
     for change in changes:
         if change.kind == "other":
-            text = _NOT_HERE.get(change.name, f"tables know no change of the kind {change.name}")
+            text = f"tables know no change of the kind {change.name}"
             raise UnsupportedFeatureError(text, feature=f"ALTER TABLE: {change.name}")
         if change.kind == _SET and change.name == "location":
             raise UnsupportedFeatureError(
@@ -215,6 +210,7 @@ def _check_known(changes: Sequence[Change], schema: LanceSchema, present: Mappin
     properties = {change.name: change.value or "" for change in changes if change.kind == _SET}
     check_set_properties(properties, present)
     check_zone_columns(schema, properties.get(AUTO_ZONEMAP))
+    check_clustering(schema, properties.get(CLUSTERING_COLUMNS))
     dropped = {change.path for change in changes if change.kind == "drop"}
     if dropped >= {(name,) for name in schema.names()} and any(change.kind == "add" for change in changes):
         raise UnsupportedFeatureError(

@@ -26,6 +26,7 @@ from lance_spark.partitioned.table import PartitionedTable
 from lance_spark.schema.arrow import to_arrow_schema
 from lance_spark.spark.column_names import quoted_name
 from lance_spark.spark.connector.catalog.audited import audited_handle
+from lance_spark.spark.connector.catalog.partition_by import clustering_of_statement
 from lance_spark.spark.connector.catalog.resolve import (
     ResolvedTable,
     TableName,
@@ -59,6 +60,7 @@ from lance_spark.spark.types.defaults import CURRENT_DEFAULT, checked_default
 from lance_spark.spark.types.generated import check_generated, expressions_of, with_expressions
 from lance_spark.storage.paths import with_absolute_path
 from lance_spark.table.dataset import Dataset
+from lance_spark.table.maintenance.clustering.layout import CLUSTERING_COLUMNS
 from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.row_level.plain_target import PlainTarget
 from lance_spark.table.row_level.write_target import WriteMode
@@ -263,7 +265,23 @@ def _check_provider(request: MakeRequest) -> None:
         )
 
 
+def _with_clustering(request: MakeRequest) -> MakeRequest:
+    """The request with CLUSTER BY as a property.
+
+    Raises:
+        InvalidInputError: the statement sets another value of the property.
+    """
+    fields, columns = clustering_of_statement(request.partitioning)
+    if columns is None:
+        return request
+    if request.properties.get(CLUSTERING_COLUMNS, columns) != columns:
+        raise InvalidInputError(f"CLUSTER BY and the property {CLUSTERING_COLUMNS} name other columns; leave one out")
+    properties = {**request.properties, CLUSTERING_COLUMNS: columns}
+    return replace(request, partitioning=tuple(fields), properties=properties)
+
+
 def _stage(request: MakeRequest) -> TableHandle | MakeReply:
+    request = _with_clustering(request)
     _check_provider(request)
     check_generated(request.schema)
     table = request.table_name()

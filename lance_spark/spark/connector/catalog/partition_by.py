@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -12,15 +13,12 @@ from lance_spark.partitioned.partition_by import EXPRESSION, TransformCall, part
 from lance_spark.partitioned.save import PartitionBy
 from lance_spark.partitioned.spec import PartitionSpec
 from lance_spark.schema.field import LanceSchema
+from lance_spark.schema.projection import quoted
 from lance_spark.spark.connector.scan.partition_keys import SparkTransform, spark_transforms
 from lance_spark.spark.predicates import SparkExpression
 
-NO_CLUSTERING = (
-    "tables have no clustering columns; leave CLUSTER BY out and sort the rows that you write, as in INSERT OVERWRITE "
-    "t SELECT * FROM t ORDER BY a, b"
-)
+_CLUSTER_BY = "cluster_by"
 _OTHER_CLAUSES = {
-    "cluster_by": NO_CLUSTERING,
     "sorted_bucket": "buckets are not sorted; leave SORTED BY out, or write PARTITIONED BY (bucket(16, id))",
 }
 """Clauses that Spark turns into transforms."""
@@ -29,6 +27,23 @@ _OTHER_CLAUSES = {
 def fields_of_statement(transforms: Sequence[SparkExpression]) -> list[PartitionBy]:
     """The fields of the spec of a statement. Raises as `partition_fields`."""
     return partition_fields([_call(expression) for expression in transforms])
+
+
+def clustering_of_statement(transforms: Sequence[SparkExpression]) -> tuple[list[SparkExpression], str | None]:
+    """(the transforms that are partition fields, the columns of CLUSTER BY as a property has them)."""
+    fields = [item for item in transforms if item.transform != _CLUSTER_BY]
+    columns = [
+        _path(child.column)
+        for item in transforms
+        for child in (item.children if item.transform == _CLUSTER_BY else ())
+        if child.column is not None
+    ]
+    return fields, ", ".join(columns) if columns else None
+
+
+def _path(names: Sequence[str]) -> str:
+    """A path as text; backticks only where they are needed."""
+    return ".".join(name if re.fullmatch(r"\w+", name) else quoted((name,)) for name in names)
 
 
 def _call(expression: SparkExpression) -> TransformCall:

@@ -21,6 +21,7 @@ from lance_spark.spark.options.table_properties import TableProperties
 from lance_spark.spark.types.schemas import table_types, with_comments, written_schema
 from lance_spark.table.indexes.auto_zonemap import check_zone_columns
 from lance_spark.table.indexes.zone_setting import AUTO_ZONEMAP
+from lance_spark.table.maintenance.clustering.layout import CLUSTERING_COLUMNS, check_clustering
 
 
 def new_table(
@@ -40,6 +41,7 @@ def new_table(
         properties[STABLE_ROW_IDS] = "true"
     schema = with_constraints(with_comments(types, columns), staged.constraints)
     check_zone_columns(from_arrow_schema(schema), properties.get(AUTO_ZONEMAP))
+    check_clustering(from_arrow_schema(schema), properties.get(CLUSTERING_COLUMNS))
     return new_partitioned(
         handle.uri,
         schema,

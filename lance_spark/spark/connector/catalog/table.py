@@ -43,6 +43,7 @@ from lance_spark.spark.types.identities import (
 from lance_spark.spark.types.schemas import to_spark_schema
 from lance_spark.storage.paths import with_absolute_path
 from lance_spark.table.dataset import Dataset
+from lance_spark.table.maintenance.clustering.mark import CLUSTERED
 from lance_spark.table.manifests.marks import without_marks
 from lance_spark.table.reading.system_columns import CREATED_AT, LAST_UPDATED_AT, ROW_ADDRESS, ROW_ID, SYSTEM_FIELDS
 
@@ -259,6 +260,7 @@ def describe(
     added = [StructField(name, LongType(), False) for name, is_chosen in system if is_chosen]
     columns = StructType([*to_spark_schema(to_arrow_schema(chosen)).fields, *added])
     identities = spark_identities(stored)
+    properties = without_statistics(without_marks(table.config))
     return TableDescription(
         handle=TableHandle(
             uri=place.uri,
@@ -273,7 +275,7 @@ def describe(
         schema=with_nullable(columns, identities),
         version=str(table.version),
         properties={
-            **without_statistics(without_marks(table.config)),
+            **{key: text for key, text in properties.items() if key != CLUSTERED},
             "provider": "lance",
             "location": table.uri,
         },

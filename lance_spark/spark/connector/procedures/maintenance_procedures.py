@@ -18,17 +18,21 @@ from lance_spark.spark.connector.procedures.procedure_types import (
     NUMBER,
     TABLE,
     TEXT,
+    TEXTS,
     WHOLE,
+    Arguments,
     Invocation,
     Parameter,
     Procedure,
     Tasks,
 )
 from lance_spark.spark.connector.scan.local_rows import LocalRows, row_type
-from lance_spark.spark.jobs.compaction_job import CompactionJob, CompactionWork
+from lance_spark.spark.jobs.compaction_job import AnyDataset, CompactionJob, CompactionWork
 from lance_spark.spark.jobs.upgrade_job import UpgradeJob
 from lance_spark.table.cleanup.cleanup import CleanupStats
 from lance_spark.table.cleanup.policy import SAFETY_WINDOW, CleanupPolicy
+from lance_spark.table.maintenance.clustering.cluster import clustering_options
+from lance_spark.table.maintenance.clustering.layout import Layout, configured_layout
 from lance_spark.table.maintenance.compaction_estimate import CompactionEstimate
 from lance_spark.table.maintenance.compaction_options import CompactionOptions
 from lance_spark.table.maintenance.upgrade import upgrade_version
@@ -77,7 +81,8 @@ _COMPACTION = (
     Parameter(
         "where",
         TEXT,
-        "only partitions that may hold rows for which this is true, of partitioned tables; all if it is left out",
+        "only partitions that may hold rows for which this is true; to cluster a table without partitions, only "
+        "fragments with such a row; all if it is left out",
     ),
     Parameter(
         "defer_index_remap",
@@ -85,6 +90,8 @@ _COMPACTION = (
         "records where rows moved, and OPTIMIZE INDEX brings indexes up to date; false if it is left out",
     ),
     Parameter("dry_run", FLAG, "rewrites nothing, only reports what it would rewrite; false if it is left out"),
+    Parameter("zorder_by", TEXTS, "sorts the rows by a Z-order curve through these columns"),
+    Parameter("sort_by", TEXTS, "sorts the rows by these columns; each may end with DESC"),
 )
 
 
@@ -114,13 +121,30 @@ def _optimize(call: Invocation) -> LocalRows | Tasks:
     dry_run = bool(given.flag("dry_run"))
     if not dry_run:
         table.versions_location.history.check_commits()
-    if where is not None and not table.split_columns:
+    layout = _layout(table, given)
+    if layout is not None:
+        if given.flag("defer_index_remap"):
+            raise InvalidInputError(
+                "indexes cannot follow later when rows get another order; leave defer_index_remap out"
+            )
+        options = clustering_options(options)
+    elif where is not None and not table.split_columns:
         raise InvalidInputError("where chooses partitions, and the table has none")
     chosen = None if where is None else parse(where, time_zone=call.session.time_zone)
-    job, work, estimate = CompactionJob(table, given.text("commit_message")).planned(options, chosen)
+    job, work, estimate = CompactionJob(table, given.text("commit_message")).planned(options, chosen, layout)
     if dry_run or not work:
         return _optimized(table.version, estimate, dry_run=dry_run)
     return Tasks(CompactTask(), [pickle.dumps(item) for item in work], pickle.dumps(job))
+
+
+def _layout(table: AnyDataset, given: Arguments) -> Layout | None:
+    """The order that the rows get: that of the call, else a Hilbert curve through the table's clustering columns."""
+    zorder, sort = given.texts("zorder_by"), given.texts("sort_by")
+    if zorder and sort:
+        raise InvalidInputError("give one of zorder_by and sort_by")
+    if zorder or sort:
+        return Layout.of(table.lance_schema, zorder or sort, "zorder" if zorder else "sort")
+    return configured_layout(table.lance_schema, table.properties)
 
 
 def _commit_optimized(state: bytes, results: Sequence[bytes]) -> LocalRows:
@@ -209,7 +233,8 @@ PROCEDURES = (
         Procedure(
             name,
             "Joins small fragments and sheds deleted rows, as a job over the cluster; what is left out is as the "
-            "table's properties lance.compaction.* say.",
+            "table's properties lance.compaction.* say. Sorts the rows by the columns that are named, else by the "
+            "table's clustering columns.",
             _COMPACTION,
             _optimize,
             finish=_commit_optimized,

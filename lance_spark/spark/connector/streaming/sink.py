@@ -161,10 +161,14 @@ def plan_sink(request: SinkRequest, call: Call) -> Reply:
     options_of_commit = replace(job.commit_options, mark=request.mark())
     job = replace(job, commit_options=options_of_commit, blobs=blob_inputs(call.session, request.sources))
     layout = table.layout(job, write)
-    if any(column[0] not in request.columns.fieldNames() for item in layout.clustering for column in item.columns):
+    sorted_by = (*layout.clustering, *layout.ordering)
+    if any(column[0] not in request.columns.fieldNames() for item in sorted_by for column in item.columns):
         layout = Layout()  # Rows cannot be distributed by columns that tasks compute.
     summary = WriteSummary(
-        f"lance streaming {request.mode} {request.handle.display_name}", layout.distribution, layout.clustering
+        f"lance streaming {request.mode} {request.handle.display_name}",
+        layout.distribution,
+        layout.clustering,
+        ordering=layout.ordering,
     )
     epoch = _PlannedEpoch(job, request.handle, options)
     return Reply(summary, (command(JobTask(job), MESSAGE_TYPE), pickle.dumps(epoch)))

@@ -13,6 +13,7 @@ from lance_spark.expr.literals import TRUE
 from lance_spark.expr.nodes import Expr
 from lance_spark.partitioned.access import find_table
 from lance_spark.partitioned.partitioned_target import PartitionedTarget
+from lance_spark.schema.projection import parse_path
 from lance_spark.spark.connector.channel.handles import TableHandle
 from lance_spark.spark.connector.channel.tasks import PARTITION_COLUMN
 from lance_spark.spark.connector.scan.partition_keys import SparkTransform, write_transforms
@@ -28,6 +29,7 @@ from lance_spark.spark.jobs.write_plans import column_update, plan_changes, plan
 from lance_spark.spark.options.options import TableDefaults, WriteOptions
 from lance_spark.spark.predicates import SparkExpression
 from lance_spark.spark.table_view import written_columns
+from lance_spark.table.maintenance.clustering.layout import CLUSTERING_COLUMNS, column_names
 from lance_spark.table.reading.system_columns import ROW_ADDRESS
 from lance_spark.table.row_level.plain_target import PlainTarget
 from lance_spark.table.row_level.update_mode import RewriteMode
@@ -51,6 +53,7 @@ class Layout:
 
     distribution: str = "none"
     clustering: tuple[SparkTransform, ...] = ()
+    ordering: tuple[SparkTransform, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,10 +235,31 @@ class WritableTable:
         """
         if not isinstance(job.target, PartitionedTarget):
             options.check_without_partitions()
-            return Layout()
+            return Layout(ordering=_ordering(job))
         table = job.target.version
         distribution = options.distribution or TableDefaults.of(table.properties).distribution or "hash"
-        return Layout(distribution, tuple(write_transforms(table.specs.current, table.lance_schema)))
+        return Layout(
+            distribution, tuple(write_transforms(table.specs.current, table.lance_schema)), ordering=_ordering(job)
+        )
+
+
+def _ordering(job: WriteJob) -> tuple[SparkTransform, ...]:
+    """The clustering columns of the table, if the rows have all of them and Spark can sort by them."""
+    own = job.commit_options.config or job.target.changed_properties or {}
+    text = own.get(CLUSTERING_COLUMNS, job.target.table_properties.get(CLUSTERING_COLUMNS)) or ""
+    columns = column_names(text) if text.strip() else []
+    paths = tuple(parse_path(column) for column in columns)
+    if not all(_has_path(job.table_types, path) for path in paths):
+        return ()
+    return tuple(SparkTransform("identity", (path,)) for path in paths)
+
+
+def _has_path(fields: pa.Schema | pa.StructType, path: Sequence[str]) -> bool:
+    place = fields.get_field_index(path[0])
+    if place < 0 or len(path) == 1:
+        return place >= 0
+    inner = fields.field(place).type
+    return bool(pa.types.is_struct(inner)) and _has_path(inner, path[1:])
 
 
 def table_of(handle: TableHandle) -> WritableTable:

@@ -76,12 +76,14 @@ class WriteSummary:
         distribution: how they come to their tasks: "hash" (equal ones to one task), "range" (in order) or "none" (they
             stay where they are, and only each task sorts its own).
         replaces: whether rows are replaced by a condition, for which they are still to be searched.
+        ordering: by what each task sorts its rows, after the columns of `clustering`.
     """
 
     description: str
     distribution: str = "none"
     clustering: tuple[SparkTransform, ...] = ()
     replaces: bool = False
+    ordering: tuple[SparkTransform, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +143,8 @@ def plan(request: WriteRequest, call: Call) -> Reply:
     job = replace(job, blobs=blob_inputs(call.session, request.sources))
     layout = table.layout(job, request.write_options())
     description = f"lance {job.mode.value} {request.handle.display_name}"
-    summary = WriteSummary(description, layout.distribution, layout.clustering, replaces=job.replaced is not None)
+    replaces = job.replaced is not None
+    summary = WriteSummary(description, layout.distribution, layout.clustering, replaces, layout.ordering)
     return Reply(summary, (command(JobTask(job), MESSAGE_TYPE), pickle_job(job, request.handle)))
 
 

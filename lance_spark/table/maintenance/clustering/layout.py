@@ -182,34 +182,21 @@ def _has_order(field: Field, dtype: pa.DataType) -> bool:
     return bool(texts or numbers or pt.is_temporal(dtype) or pt.is_fixed_size_binary(dtype))
 
 
-def encoded(layout: Layout, fragment_ids: Sequence[int]) -> str:
-    """A record of clustered fragments, as it is in the config."""
-    return json.dumps({**layout.to_dict(), "fragments": _ranges(sorted(fragment_ids))}, separators=(",", ":"))
+def encoded(layout: Layout, digests: Mapping[int, int]) -> str:
+    """A record of clustered fragments, as it is in the config: by id, a digest of each.
+
+    >>> decoded(encoded(Layout((), "sort"), {7: 255}))
+    (Layout(keys=(), curve='sort'), {7: 255})
+    """
+    fragments = ",".join(f"{number:x}:{digest:x}" for number, digest in sorted(digests.items()))
+    return json.dumps({**layout.to_dict(), "fragments": fragments}, separators=(",", ":"))
 
 
-def decoded(text: str) -> tuple[Layout, frozenset[int]] | None:
+def decoded(text: str) -> tuple[Layout, dict[int, int]] | None:
     """The record that `encoded` gave; None for anything else: then nothing counts as clustered."""
     try:
         content = json.loads(text)
-        parts = [part.split("-") for part in content["fragments"].split(",") if part]
-        spans = [(int(part[0]), int(part[-1])) for part in parts]
-        if any(stop - start > 1 << 24 for start, stop in spans):
-            return None
-        ids = frozenset(number for start, stop in spans for number in range(start, stop + 1))
-        return Layout.from_dict(content), ids
+        pairs = (part.split(":") for part in content["fragments"].split(",") if part)
+        return Layout.from_dict(content), {int(number, 16): int(digest, 16) for number, digest in pairs}
     except (ValueError, KeyError, TypeError, AttributeError):
         return None
-
-
-def _ranges(numbers: Sequence[int]) -> str:
-    """
-    >>> _ranges([1, 2, 3, 7])
-    '1-3,7'
-    """
-    spans: list[tuple[int, int]] = []
-    for number in numbers:
-        if spans and spans[-1][1] == number - 1:
-            spans[-1] = (spans[-1][0], number)
-        else:
-            spans.append((number, number))
-    return ",".join(f"{first}-{last}" if last > first else f"{first}" for first, last in spans)

@@ -78,7 +78,7 @@ def plan_clustering(
 
 
 def _chosen(base: Manifest, sizes: Sequence[Size], options: CompactionOptions, layout: Layout) -> list[int]:
-    done = clustered_fragments(base.config, layout)
+    done = clustered_fragments(base, layout)
     is_done = [message.id in done for message in base.fragments.messages]
     small = [place for place, size in enumerate(sizes) if is_done[place] and not is_full(size, options)]
     joined = set(small if len(small) >= _SMALL and _joins(small, sizes, options) else ())

@@ -5,12 +5,17 @@ import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import io.lancespark.compat.Constraints;
 import io.lancespark.python.Json;
+import io.lancespark.sql.LanceStatements;
+import java.util.List;
+import java.util.stream.Stream;
 import org.apache.spark.sql.connector.catalog.TableChange;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.StructType;
 
 /** Spark's table changes as JSON for requests. */
 public final class LanceTableChanges {
+  private static final String CLUSTERING = "lance.clustering.columns";
+
   private LanceTableChanges() {}
 
   public static ArrayNode describe(TableChange[] changes) {
@@ -33,6 +38,11 @@ public final class LanceTableChanges {
       node.set("constraint", LanceConstraints.describe(constraint.added()));
     } else if (constraint != null) {
       node.put("kind", "drop_constraint").put("name", constraint.dropped()).put("if_exists", constraint.ifExists());
+    } else if (change instanceof TableChange.ClusterBy cluster) {
+      String columns = String.join(
+          ", ", Stream.of(cluster.clusteringColumns()).map(item -> LanceStatements.path(List.of(item.fieldNames()))).toList());
+      node.put("kind", columns.isEmpty() ? "remove_property" : "set_property").put("name", CLUSTERING);
+      node.put("value", columns.isEmpty() ? null : columns);
     } else if (change instanceof TableChange.ColumnChange column) {
       node.set("path", Json.strings(column.fieldNames()));
       describeColumn(node, column);

@@ -104,8 +104,8 @@ final class LanceHints {
 
   private static String altered(SqlTokens tokens) {
     if (tokens.take("WRITE")) {
-      return "a table keeps no order by itself: write INSERT OVERWRITE t SELECT * FROM t ORDER BY a, b, or sort the rows "
-          + "of each INSERT. Which task writes which partition is the property distribution: ALTER TABLE t SET "
+      return "write ALTER TABLE t CLUSTER BY (a, b): each task of a write then sorts its rows, and OPTIMIZE t orders those "
+          + "of all. Which task writes which partition is the property distribution: ALTER TABLE t SET "
           + "TBLPROPERTIES ('distribution' = 'hash')";
     } else if (tokens.take("SET", "IDENTIFIER", "FIELDS")) {
       return "write ALTER TABLE t SET UNENFORCED PRIMARY KEY (a, b), which cannot be changed later";
@@ -130,14 +130,8 @@ final class LanceHints {
   }
 
   private static String optimize(SqlTokens tokens) {
-    if (tokens.seek("ZORDER", "BY") || tokens.seek("CLUSTER", "BY") || tokens.seek("SORT", "BY")) {
-      return "OPTIMIZE joins small files and keeps the order of their rows. To sort a table by columns, write INSERT "
-          + "OVERWRITE t SELECT * FROM t ORDER BY a, b; zone maps then skip what a filter does not match: ALTER TABLE "
-          + "t CREATE INDEX name USING zonemap (a)";
-    }
-    if (tokens.take("WHERE")) {
-      return "write OPTIMIZE t WITH (where = 'day > 7') to choose partitions; without partitions OPTIMIZE takes no WHERE, "
-          + "for it leaves files alone that are large enough";
+    if (tokens.seek("CLUSTER", "BY")) {
+      return "write ALTER TABLE t CLUSTER BY (a, b), and then OPTIMIZE t; or OPTIMIZE t ZORDER BY (a, b), or SORT BY (a)";
     }
     return OPTIMIZE;
   }

@@ -70,7 +70,7 @@ public final class LanceStatements {
 
   private String procedure() {
     if (tokens.take("OPTIMIZE")) {
-      return table() && options() ? "optimize" : null;
+      return table() && chosen() && order() && options() ? "optimize" : null;
     } else if (tokens.take("VACUUM")) {
       return table() && options() ? "vacuum" : null;
     } else if (tokens.take("RESTORE")) {
@@ -298,6 +298,44 @@ public final class LanceStatements {
       names.add(literal(path.size() == 1 ? path.get(0) : quoted(path)));
     } while (tokens.takeSymbol(","));
     arguments.add("columns => array(" + String.join(", ", names) + ")");
+    return !open || tokens.takeSymbol(")");
+  }
+
+  /** A path as text; backticks only where they are needed. */
+  public static String path(List<String> parts) {
+    return String.join(
+        ".", parts.stream().map(part -> part.matches("\\w+") ? part : quoted(List.of(part))).toList());
+  }
+
+  /** The condition of OPTIMIZE, as it is written. */
+  private boolean chosen() {
+    if (!tokens.take("WHERE")) {
+      return true;
+    }
+    String text = tokens.textBefore(List.of(List.of("ZORDER", "BY"), List.of("SORT", "BY"), List.of("WITH")));
+    return text != null && arguments.add("where => " + literal(text));
+  }
+
+  /** The columns that OPTIMIZE sorts by. */
+  private boolean order() {
+    boolean isCurve = tokens.take("ZORDER", "BY");
+    if (!isCurve && !tokens.take("SORT", "BY")) {
+      return true;
+    }
+    boolean open = tokens.takeSymbol("(");
+    List<String> names = new ArrayList<>();
+    do {
+      List<String> name = tokens.identifier();
+      if (name == null) {
+        return false;
+      }
+      String direction = !isCurve && tokens.take("DESC") ? " DESC" : "";
+      if (!isCurve && direction.isEmpty()) {
+        tokens.take("ASC");
+      }
+      names.add(literal(path(name) + direction));
+    } while (tokens.takeSymbol(","));
+    arguments.add((isCurve ? "zorder_by" : "sort_by") + " => array(" + String.join(", ", names) + ")");
     return !open || tokens.takeSymbol(")");
   }
 

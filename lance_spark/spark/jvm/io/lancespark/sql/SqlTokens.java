@@ -27,11 +27,15 @@ public final class SqlTokens {
 
   private record Token(Kind kind, String text) {}
 
+  private final String text;
   private final List<Token> tokens;
+  private final List<Integer> starts;
   private int next;
 
-  private SqlTokens(List<Token> tokens) {
+  private SqlTokens(String text, List<Token> tokens, List<Integer> starts) {
+    this.text = text;
     this.tokens = tokens;
+    this.starts = starts;
   }
 
   /** The first word of a text, or null if it does not begin with a word. */
@@ -44,6 +48,7 @@ public final class SqlTokens {
   /** All tokens of a text, or null if part of it is not a token. A trailing semicolon is dropped. */
   static SqlTokens of(String text) {
     List<Token> tokens = new ArrayList<>();
+    List<Integer> starts = new ArrayList<>();
     Matcher matcher = TOKEN.matcher(text);
     int place = afterBlanks(text, 0);
     while (place < text.length()) {
@@ -52,12 +57,13 @@ public final class SqlTokens {
         return null;
       }
       tokens.add(token(matcher));
+      starts.add(place);
       place = afterBlanks(text, matcher.end());
     }
     while (!tokens.isEmpty() && tokens.get(tokens.size() - 1).equals(new Token(Kind.SYMBOL, ";"))) {
       tokens.remove(tokens.size() - 1);
     }
-    return new SqlTokens(tokens);
+    return new SqlTokens(text, tokens, starts);
   }
 
   private static Token token(Matcher matcher) {
@@ -131,6 +137,28 @@ public final class SqlTokens {
     }
     next = start;
     return false;
+  }
+
+  /** The text up to one of these sequences of words outside of parentheses, or the end; null if it is empty. */
+  String textBefore(List<List<String>> ends) {
+    int first = next;
+    int depth = 0;
+    for (; next < tokens.size() && !(depth == 0 && ends.stream().anyMatch(this::comes)); next++) {
+      String symbol = tokens.get(next).kind() == Kind.SYMBOL ? tokens.get(next).text() : "";
+      depth += symbol.equals("(") ? 1 : symbol.equals(")") ? -1 : 0;
+    }
+    if (next == first) {
+      return null;
+    }
+    int last = starts.get(next - 1) + tokens.get(next - 1).text().length();
+    return text.substring(starts.get(first), last);
+  }
+
+  private boolean comes(List<String> words) {
+    int start = next;
+    boolean result = take(words.toArray(String[]::new));
+    next = start;
+    return result;
   }
 
   /** Goes back to the first token. */

@@ -4,6 +4,8 @@ import com.fasterxml.jackson.databind.JsonNode;
 import io.lancespark.python.Json;
 import io.lancespark.python.LanceRunner;
 import io.lancespark.python.PythonChannel;
+import java.util.Arrays;
+import java.util.stream.Stream;
 import org.apache.spark.sql.connector.distributions.Distribution;
 import org.apache.spark.sql.connector.distributions.Distributions;
 import org.apache.spark.sql.connector.expressions.Expressions;
@@ -16,6 +18,7 @@ import org.apache.spark.sql.types.StructType;
 /** A job that writes rows of a query, in a batch or in an epoch of a stream, in the order that the table asks for. */
 public abstract class LanceRowsWrite extends LanceJobWrite implements RequiresDistributionAndOrdering {
   private final Transform[] clustering;
+  private final Transform[] ordering;
   private final String distribution;
 
   /**
@@ -24,6 +27,7 @@ public abstract class LanceRowsWrite extends LanceJobWrite implements RequiresDi
   protected LanceRowsWrite(JsonNode handle, PythonChannel.Reply plan, boolean distributes) {
     super(handle, plan);
     this.clustering = distributes ? Json.transforms(plan.body().path("clustering")) : new Transform[0];
+    this.ordering = distributes ? Json.transforms(plan.body().path("ordering")) : new Transform[0];
     this.distribution = plan.body().get("distribution").asText();
   }
 
@@ -35,7 +39,7 @@ public abstract class LanceRowsWrite extends LanceJobWrite implements RequiresDi
     }
     return switch (distribution) {
       case "hash" -> Distributions.clustered(clustering);
-      case "range" -> Distributions.ordered(requiredOrdering());
+      case "range" -> Distributions.ordered(ascending(clustering));
       default -> Distributions.unspecified();
     };
   }
@@ -47,9 +51,13 @@ public abstract class LanceRowsWrite extends LanceJobWrite implements RequiresDi
 
   @Override
   public final SortOrder[] requiredOrdering() {
-    SortOrder[] orders = new SortOrder[clustering.length];
+    return ascending(Stream.of(clustering, ordering).flatMap(Arrays::stream).toArray(Transform[]::new));
+  }
+
+  private static SortOrder[] ascending(Transform[] transforms) {
+    SortOrder[] orders = new SortOrder[transforms.length];
     for (int index = 0; index < orders.length; index++) {
-      orders[index] = Expressions.sort(clustering[index], SortDirection.ASCENDING);
+      orders[index] = Expressions.sort(transforms[index], SortDirection.ASCENDING);
     }
     return orders;
   }
