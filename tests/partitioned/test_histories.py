@@ -25,6 +25,7 @@ from lance_spark.partitioned.backfill import (
 from lance_spark.partitioned.columns import add_columns, alter_column
 from lance_spark.partitioned.evolution import set_partitioning
 from lance_spark.partitioned.history import restore
+from lance_spark.partitioned.maintenance.clustering import cluster
 from lance_spark.partitioned.maintenance.compaction import compact
 from lance_spark.partitioned.save import PartitionBy, create_partitioned
 from lance_spark.partitioned.table import STABLE_ROW_IDS, PartitionedTable, open_partitioned
@@ -206,6 +207,13 @@ class Histories(RuleBasedStateMachine):
     def compact(self, writer: int) -> None:
         options = CompactionOptions(target_rows_per_fragment=5)
         self.run(writer, lambda base: compact(base, compaction=options), lambda _, newest: [newest])
+
+    @rule(writer=WRITERS)
+    def cluster(self, writer: int) -> None:
+        def step(base: PartitionedTable) -> PartitionedTable:
+            return cluster(base, base.lance_schema.names()[:2], "hilbert")
+
+        self.run(writer, step, lambda _, newest: [newest])
 
     @rule(writer=WRITERS, spec=st.sampled_from(list(SPECS)))
     def evolve(self, writer: int, spec: str) -> None:

@@ -37,7 +37,7 @@ _OF_DELTA = {
     "usermetadata": _ONE_TEXT,
     "optimizewrite": "leave it out: the table property lance.auto_compact joins small files after writes",
     "autocompact": "leave it out: the table property lance.auto_compact joins small files after writes",
-    "clusterbyauto": "leave it out: a table keeps no order by itself; sort the rows that you write",
+    "clusterbyauto": "name the columns: ALTER TABLE t CLUSTER BY (a, b)",
     "endingversion": CHANGES,
     "endingtimestamp": CHANGES,
     "ignorefiledeletion": "write ignoreDeletes, or skipChangeCommits, which leaves out versions that change rows",

@@ -124,14 +124,15 @@ class Histories(RuleBasedStateMachine):
             assert found == state.shown()
             assert any(state.shown() == outcome.shown() for outcome in [*outcomes, *allowed(state, state)])
             return
-        for version in range(newest + 1, made.version):
-            # A compaction that takes an index along reserves the numbers of its fragments first.
-            made_by = {found.version: found.operation for found in made.versions()}
-            assert made_by[version] == "reserve_fragments"
-            self.states[version] = self.states[newest]
-        assert made.version <= newest + 2
         matching = [outcome for outcome in outcomes if outcome.shown() == found]
         assert matching, f"{found} is none of {[outcome.shown() for outcome in outcomes]}"
+        made_by = {found.version: found.operation for found in made.versions()}
+        for version in range(newest + 1, made.version):
+            # A compaction that takes an index along reserves the numbers of its fragments first; zone maps follow a
+            # clustering.
+            assert made_by[version] == "reserve_fragments" or made_by[version + 1] == "create_index"
+            self.states[version] = self.states[newest]
+        assert made.version <= newest + 3
         self.states[made.version] = matching[0]
 
     @rule(writer=WRITERS)
@@ -241,6 +242,12 @@ class Histories(RuleBasedStateMachine):
     @rule(writer=WRITERS)
     def compact(self, writer: int) -> None:
         self.run(writer, lambda base: base.compact(target_rows_per_fragment=9), lambda _, newest: [newest])
+
+    @rule(writer=WRITERS, curve=st.sampled_from(["hilbert", "sort"]))
+    def cluster(self, writer: int, curve: str) -> None:
+        names = [name for key in ("v", "s") if (name := self.seen(writer).name(key)) is not None]
+        columns = names or [self.seen(writer).names["id"]]
+        self.run(writer, lambda base: base.optimize.cluster(columns, curve), lambda _, newest: [newest])
 
     @rule(writer=WRITERS, computed=st.booleans())
     def add_column(self, writer: int, computed: bool) -> None:
