@@ -257,7 +257,7 @@ def _ordering(job: WriteJob) -> tuple[SparkTransform, ...]:
 def _has_path(fields: pa.Schema | pa.StructType, path: Sequence[str]) -> bool:
     place = fields.get_field_index(path[0])
     if place < 0 or len(path) == 1:
-        return place >= 0
+        return bool(place >= 0)
     inner = fields.field(place).type
     return bool(pa.types.is_struct(inner)) and _has_path(inner, path[1:])
 

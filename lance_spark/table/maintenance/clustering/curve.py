@@ -10,6 +10,7 @@ The Hilbert curve is that of J. Skilling, "Programming the Hilbert curve" (2004)
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -17,33 +18,49 @@ import numpy.typing as npt
 
 from lance_spark.table.rows.row_address import UInt64Array
 
+_BLOCK_ROWS = 1 << 14
+"""Points that are computed at a time, so that they stay in the cache."""
+
 
 def hilbert(coordinates: npt.NDArray[Any], bits: int) -> UInt64Array:
     """uint64[n]: the places on a Hilbert curve of points with coordinates [dimensions, n] of `bits` bits."""
-    x = coordinates.astype(np.uint64)
-    one = np.uint64(1)
-    for shift in range(bits - 1, 0, -1):
-        bit, low = one << np.uint64(shift), (one << np.uint64(shift)) - one
-        for axis in range(len(x)):
-            is_set = (x[axis] & bit) != 0
-            swapped = np.where(is_set, np.uint64(0), (x[0] ^ x[axis]) & low)
-            x[0] = np.where(is_set, x[0] ^ low, x[0] ^ swapped)
-            if axis:
-                x[axis] ^= swapped
-    for axis in range(1, len(x)):
-        x[axis] ^= x[axis - 1]
-    flips = np.zeros(x.shape[1], np.uint64)
-    for shift in range(bits - 1, 0, -1):
-        low = (one << np.uint64(shift)) - one
-        flips ^= np.where((x[-1] >> np.uint64(shift)) & one != 0, low, np.uint64(0))
-    return zorder(x ^ flips, bits)
+    return _in_blocks(_hilbert, coordinates, bits)
 
 
 def zorder(coordinates: npt.NDArray[Any], bits: int) -> UInt64Array:
     """uint64[n]: the bits of the coordinates [dimensions, n] in turn, the highest first."""
-    x = coordinates.astype(np.uint64)
+    return _in_blocks(_interleaved, coordinates, bits)
+
+
+def _in_blocks(
+    curve: Callable[[npt.NDArray[np.uint32], int], UInt64Array], coordinates: npt.NDArray[Any], bits: int
+) -> UInt64Array:
+    starts = range(0, coordinates.shape[1], _BLOCK_ROWS)
+    blocks = [curve(coordinates[:, start : start + _BLOCK_ROWS].astype(np.uint32), bits) for start in starts]
+    return np.concatenate([np.empty(0, np.uint64), *blocks])
+
+
+def _hilbert(x: npt.NDArray[np.uint32], bits: int) -> UInt64Array:
+    one = np.uint32(1)
+    for shift in range(bits - 1, 0, -1):
+        bit, low = one << np.uint32(shift), (one << np.uint32(shift)) - one
+        for axis in range(len(x)):
+            is_set = (x[axis] & bit) != 0
+            swapped = np.where(is_set, np.uint32(0), (x[0] ^ x[axis]) & low)
+            x[0] ^= np.where(is_set, low, swapped)
+            if axis:
+                x[axis] ^= swapped
+    for axis in range(1, len(x)):
+        x[axis] ^= x[axis - 1]
+    flips = np.zeros(x.shape[1], np.uint32)
+    for shift in range(bits - 1, 0, -1):
+        flips ^= ((x[-1] >> np.uint32(shift)) & one) * ((one << np.uint32(shift)) - one)
+    return _interleaved(x ^ flips, bits)
+
+
+def _interleaved(x: npt.NDArray[np.uint32], bits: int) -> UInt64Array:
     places = np.zeros(x.shape[1], np.uint64)
     for shift in range(bits - 1, -1, -1):
         for axis in x:
-            places = (places << np.uint64(1)) | ((axis >> np.uint64(shift)) & np.uint64(1))
+            places = (places << np.uint64(1)) | ((axis >> np.uint32(shift)) & np.uint32(1))
     return places
