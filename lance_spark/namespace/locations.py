@@ -20,6 +20,7 @@ and for names that are not valid for a directory.
 
 from __future__ import annotations
 
+import hashlib
 import re
 import secrets
 from pathlib import Path
@@ -131,4 +132,15 @@ def hashed_directory(object_id: str) -> str:
     """A new directory for the table `object_id`."""
     name = f"{secrets.token_hex(4)}_{_UNSAFE.sub('_', object_id)[:_MAX_NAME_BYTES]}"
     # A listing of the root must not treat it as a separate table.
+    return f"{name}_" if name.endswith(LISTED_SUFFIX) else name
+
+
+def import_directory(object_id: str, number: int) -> str:
+    """The directory in which a table is built that is imported under a name, which a listing does not show.
+
+    The second call of an import has to come to the directory of the first one, so nothing in it is random; `number`
+    counts those that have become tables.
+    """
+    digest = hashlib.sha256(object_id.encode()).hexdigest()[:8]
+    name = f"{digest}_{number}_{_UNSAFE.sub('_', object_id)[:_MAX_NAME_BYTES]}"
     return f"{name}_" if name.endswith(LISTED_SUFFIX) else name

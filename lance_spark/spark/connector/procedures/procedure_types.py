@@ -226,6 +226,32 @@ class ColumnStatisticsQuery:
 
 
 @dataclass(frozen=True, slots=True)
+class SourceToDescribe:
+    """A table, view or folder of files whose description Spark is asked for.
+
+    Attributes:
+        name: in SQL.
+        format: of files at a path; empty for a name of a catalog.
+    """
+
+    name: str
+    format: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Statements:
+    """Statements that the JVM runs in order, in the session of the call; none of them may be the call itself.
+
+    `Procedure.finish` gets the rows of the last one as a JSON array of arrays of texts, then the description of the
+    source after them as a JSON object if one is named.
+    """
+
+    texts: tuple[str, ...]
+    state: bytes
+    source: SourceToDescribe | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class QueryPlan:
     """The plan for the rows of a query: `function` processes those of one Spark partition."""
 
@@ -250,7 +276,7 @@ class AnalyzedQuery:
 class Procedure:
     """A procedure. It returns its result directly, or by a job whose results, in any order, are passed to `finish`.
 
-    `finish` returns the result, or another job of this kind where other writers were first.
+    `finish` returns the result, or another job: of tasks where other writers were first, of statements for the next step.
 
     Attributes:
         plan: for procedures that return a `Query`.
@@ -262,9 +288,9 @@ class Procedure:
     name: str
     description: str
     parameters: tuple[Parameter, ...]
-    call: Callable[[Invocation], LocalRows | Tasks | Query | ColumnStatisticsQuery]
+    call: Callable[[Invocation], LocalRows | Tasks | Query | ColumnStatisticsQuery | Statements]
     plan: Callable[[Invocation, AnalyzedQuery], QueryPlan] | None = None
-    finish: Callable[[bytes, Sequence[bytes]], LocalRows | Tasks] | None = None
+    finish: Callable[[bytes, Sequence[bytes]], LocalRows | Tasks | Statements] | None = None
     abort: Callable[[bytes], None] | None = None
     changes_table: bool = False
 

@@ -16,6 +16,7 @@ from lance_spark.spark.connector.procedures import (
     branch_procedures,
     catalog_procedures,
     column_procedures,
+    import_procedure,
     index_optimization,
     index_procedures,
     maintenance_procedures,
@@ -31,6 +32,8 @@ from lance_spark.spark.connector.procedures.procedure_types import (
     Invocation,
     Procedure,
     Query,
+    SourceToDescribe,
+    Statements,
     Tasks,
 )
 from lance_spark.spark.connector.scan.local_rows import LocalRows
@@ -44,6 +47,7 @@ _MODULES = (
     column_procedures,
     partition_procedures,
     catalog_procedures,
+    import_procedure,
     index_procedures,
     index_optimization,
     search_procedures,
@@ -109,13 +113,16 @@ class CallReply:
 
     Attributes:
         step: "done"; "tasks": the attachments are the function, the state and the work; "query"; or "statistics": of
-            the columns of the query, the attachment is the state.
+            the columns of the query, the attachment is the state; "statements": the attachment is the state.
+        source: described after the statements.
         changed: name of the table that has changed.
     """
 
     step: str
     result: LocalRows | None = None
     query: str | None = None
+    statements: tuple[str, ...] = ()
+    source: SourceToDescribe | None = None
     changed: tuple[str, ...] | None = None
 
 
@@ -136,12 +143,19 @@ def call(request: CallRequest, call: Call) -> Reply:
     procedure, invocation = _procedure(request), request.invocation(call.session)
     result = procedure.call(invocation)
     changed = invocation.identifier() if procedure.changes_table else None
-    if isinstance(result, Tasks):
-        return _tasks(result, changed)
     if isinstance(result, Query):
         return Reply(CallReply("query", query=result.text, changed=changed))
     if isinstance(result, ColumnStatisticsQuery):
         return Reply(CallReply("statistics", query=result.text, changed=changed), (result.state,))
+    return _answer(result, changed)
+
+
+def _answer(result: LocalRows | Tasks | Statements, changed: tuple[str, ...] | None = None) -> Reply:
+    if isinstance(result, Tasks):
+        return _tasks(result, changed)
+    if isinstance(result, Statements):
+        body = CallReply("statements", statements=result.texts, source=result.source, changed=changed)
+        return Reply(body, (result.state,))
     return Reply(CallReply("done", result, changed=changed))
 
 
@@ -170,7 +184,7 @@ def finish(request: CallRequest, call: Call) -> Reply:
     except LanceError:
         request.invocation(call.session).remember_table()
         raise
-    return _tasks(result) if isinstance(result, Tasks) else Reply(CallReply("done", result))
+    return _answer(result)
 
 
 @operation("procedure.abort")

@@ -115,15 +115,23 @@ public final class LanceProcedure implements UnboundProcedure, BoundProcedure {
       values.set(parameters[index].name(), argument(arguments, index, parameters[index].dataType()));
     }
     PythonChannel.Reply reply = PythonChannel.call("procedure.call", request);
-    JsonNode result =
-        switch (reply.body().get("step").asText()) {
-          case "tasks" -> afterTasks(request, reply.attachments());
-          case "query" -> afterQuery(request, reply.body().get("query").asText());
-          case "statistics" -> afterStatistics(request, reply);
-          default -> reply.body().get("result");
-        };
-    refresh(reply.body().get("changed"));
-    return List.<Scan>of(new LanceLocalRows(name, result)).iterator();
+    JsonNode changed = reply.body().get("changed");
+    while (!reply.body().get("step").asText().equals("done")) {
+      reply = next(request, reply);
+    }
+    refresh(changed);
+    return List.<Scan>of(new LanceLocalRows(name, reply.body().get("result"))).iterator();
+  }
+
+  /** The reply after the job that {@code reply} asks for. */
+  private PythonChannel.Reply next(ObjectNode request, PythonChannel.Reply reply) {
+    return switch (reply.body().get("step").asText()) {
+      case "tasks" -> afterTasks(request, reply.attachments());
+      case "query" -> afterQuery(request, reply.body().get("query").asText());
+      case "statistics" -> afterStatistics(request, reply);
+      case "statements" -> afterStatements(request, reply);
+      default -> throw new IllegalStateException("unknown step " + reply.body().get("step"));
+    };
   }
 
   private void refresh(JsonNode changed) {
@@ -168,12 +176,12 @@ public final class LanceProcedure implements UnboundProcedure, BoundProcedure {
     return "CALL " + tables.catalog() + "." + NAMESPACE + "." + name + "(" + String.join(", ", arguments) + ")";
   }
 
-  private JsonNode afterTasks(ObjectNode request, List<byte[]> job) {
+  private PythonChannel.Reply afterTasks(ObjectNode request, List<byte[]> job) {
     byte[] state = job.get(1);
     return finish(request, state, () -> LanceJob.run(statement(request), job.get(0), job.subList(2, job.size())));
   }
 
-  private JsonNode afterQuery(ObjectNode request, String text) {
+  private PythonChannel.Reply afterQuery(ObjectNode request, String text) {
     Query query = new Query(text);
     request.set("columns", Json.type(query.schema()));
     ArrayNode handles = request.putArray("tables");
@@ -186,17 +194,26 @@ public final class LanceProcedure implements UnboundProcedure, BoundProcedure {
     return finish(request, planned.get(1), () -> LanceJob.overRows(statement(request), planned.get(0), query.schema(), query.rdd()));
   }
 
-  private JsonNode afterStatistics(ObjectNode request, PythonChannel.Reply reply) {
+  private PythonChannel.Reply afterStatistics(ObjectNode request, PythonChannel.Reply reply) {
     Query query = new Query(reply.body().get("query").asText());
     byte[] state = reply.attachments().get(0);
     return finish(request, state, () -> List.of(LanceColumnStatistics.described(LanceJob.named(statement(request), query::columnStats))));
+  }
+
+  private PythonChannel.Reply afterStatements(ObjectNode request, PythonChannel.Reply reply) {
+    JsonNode source = reply.body().get("source");
+    byte[] state = reply.attachments().get(0);
+    return finish(request, state, () -> {
+      byte[] rows = LanceJob.named(statement(request), () -> ImportSteps.rowsOfLast(reply.body().get("statements")));
+      return source.isNull() ? List.of(rows) : List.of(rows, ImportSteps.described(source));
+    });
   }
 
   private interface Job {
     List<byte[]> run();
   }
 
-  private JsonNode finish(ObjectNode request, byte[] state, Job job) {
+  private PythonChannel.Reply finish(ObjectNode request, byte[] state, Job job) {
     List<byte[]> attachments = new ArrayList<>();
     attachments.add(state);
     // A flag instead of catch: Scala throws checked exceptions without declaring them.
@@ -209,8 +226,6 @@ public final class LanceProcedure implements UnboundProcedure, BoundProcedure {
         PythonChannel.call("procedure.abort", request, attachments);
       }
     }
-    PythonChannel.Reply reply = PythonChannel.call("procedure.finish", request, attachments);
-    boolean isRepeated = reply.body().get("step").asText().equals("tasks");
-    return isRepeated ? afterTasks(request, reply.attachments()) : reply.body().get("result");
+    return PythonChannel.call("procedure.finish", request, attachments);
   }
 }

@@ -34,6 +34,19 @@ public final class Query {
     return tables;
   }
 
+  /** The rows as texts, null for null; runs a job. */
+  public List<List<String>> texts() {
+    List<List<String>> texts = new ArrayList<>();
+    for (Row row : rows.collectAsList()) {
+      List<String> values = new ArrayList<>();
+      for (int index = 0; index < row.size(); index++) {
+        values.add(row.isNullAt(index) ? null : row.get(index).toString());
+      }
+      texts.add(values);
+    }
+    return texts;
+  }
+
   public JavaRDD<InternalRow> rdd() {
     return rows.queryExecution().toRdd().toJavaRDD();
   }

@@ -34,8 +34,8 @@ final class LanceHints {
       tokens.take("TABLE");
       return table.getAsBoolean() ? restore(tokens) : null;
     } else if (tokens.take("CONVERT", "TO", "LANCE")) {
-      return "there is no CONVERT TO LANCE, because Lance does not read the files of other formats in place; copy the "
-          + "rows: CREATE TABLE lance.db.t AS SELECT * FROM parquet.`path`";
+      return "Lance does not read the files of other formats in place; CONVERT TO LANCE parquet.`path` AS lance.db.t copies "
+          + "the rows to a table of a Lance catalog, and takes WITH (name = value, ...), with names such as dry_run";
     } else if (tokens.take("REORG", "TABLE")) {
       return table.getAsBoolean() ? "there is no REORG TABLE; OPTIMIZE t rewrites files with deleted rows" : null;
     } else if (tokens.take("DESCRIBE", "DETAIL") || tokens.take("DESC", "DETAIL")) {

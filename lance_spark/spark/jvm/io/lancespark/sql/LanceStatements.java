@@ -92,6 +92,8 @@ public final class LanceStatements {
       return table() && tokens.take("COMPUTE", "STATISTICS") && analyzed() ? "analyze" : null;
     } else if (tokens.take("ALTER", "TABLE")) {
       return table() ? altered() : null;
+    } else if (tokens.take("CONVERT", "TO", "LANCE")) {
+      return imported() && tokens.take("AS") && table() && options() ? "import_table" : null;
     }
     return null;
   }
@@ -134,6 +136,12 @@ public final class LanceStatements {
     catalog = whole.get(0);
     arguments.add("table => " + literal(quoted(whole)));
     return true;
+  }
+
+  /** A name of any catalog, or a format and a path. */
+  private boolean imported() {
+    List<String> parts = tokens.identifier();
+    return parts != null && arguments.add("source => " + literal(quoted(parts)));
   }
 
   private boolean restored() {

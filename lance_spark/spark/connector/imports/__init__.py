@@ -1,0 +1,1 @@
+"""Imports of tables from elsewhere: the source, the staged table and the comparison of both."""
