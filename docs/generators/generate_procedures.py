@@ -25,7 +25,7 @@ GROUPS = {
     "Partitions": ("partition_procedures",),
     "Indexes": ("index_procedures", "index_optimization"),
     "Searches": ("search_procedures",),
-    "Catalog": ("catalog_procedures",),
+    "Catalog": ("catalog_procedures", "import_procedure"),
     "Streaming": ("stream_procedures",),
 }
 """The modules whose procedures a section has."""

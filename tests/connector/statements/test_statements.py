@@ -226,7 +226,7 @@ def test_versions_are_whole_numbers(spark: SparkSession, table: str) -> None:
         ("VACUUM {t} DRY RUN", "write VACUUM t WITH (dry_run = true)"),
         ("VACUUM {t} FULL", "write VACUUM t, or VACUUM t WITH (name = value, ...)"),
         ("RESTORE TABLE {t} TO TIMESTAMP AS OF '2026-01-01'", "DESCRIBE HISTORY t shows which version"),
-        ("CONVERT TO LANCE parquet.`/data/x`", "CREATE TABLE lance.db.t AS SELECT * FROM parquet.`path`"),
+        ("CONVERT TO LANCE parquet.`/data/x`", "CONVERT TO LANCE parquet.`path` AS lance.db.t copies the rows"),
         ("REORG TABLE {t} APPLY (PURGE)", "OPTIMIZE t rewrites files with deleted rows"),
         ("UNDROP TABLE {t}", "system.register_table"),
         ("CREATE OR REPLACE TABLE {t}_new SHALLOW CLONE {t}", "ALTER TABLE t CREATE BRANCH name"),

@@ -224,6 +224,7 @@ def _published(copy: _Import, rows: Sequence[Sequence[str]]) -> LocalRows:
     there, here = (Checksum.parse(row[1:]) for row in rows)
     difference = there.difference(here, source.columns.names)
     if difference is not None:
+        copy.staging.check_begun(begun)  # Another call may have given the table its name.
         copy.staging.remove()
         raise CorruptFileError(
             f"the copy of {copy.source.sql} for {copy.name} was wrong and is deleted, because {difference}; import it "

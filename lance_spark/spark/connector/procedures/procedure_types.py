@@ -276,7 +276,7 @@ class AnalyzedQuery:
 class Procedure:
     """A procedure. It returns its result directly, or by a job whose results, in any order, are passed to `finish`.
 
-    `finish` returns the result, or another job: of tasks where other writers were first, of statements for the next step.
+    `finish` returns the result, or another job: of tasks where other writers were first, of statements for a next step.
 
     Attributes:
         plan: for procedures that return a `Query`.

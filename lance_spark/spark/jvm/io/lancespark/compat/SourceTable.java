@@ -4,6 +4,7 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
+import org.apache.hadoop.fs.Path;
 import org.apache.spark.sql.catalyst.catalog.CatalogTable;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.Project;
@@ -78,7 +79,7 @@ public final class SourceTable {
       files = new ArrayList<>();
       for (PartitionDirectory directory : Catalyst.list(source.location().listFiles(Catalyst.seq(List.of()), Catalyst.seq(List.of())))) {
         for (FileStatusWithMetadata file : Catalyst.list(directory.files())) {
-          files.add(new File(file.getPath().toString(), file.getLen(), file.getModificationTime()));
+          files.add(new File(written(file.getPath()), file.getLen(), file.getModificationTime()));
         }
       }
       for (StructField field : source.partitionSchema().fields()) {
@@ -94,6 +95,11 @@ public final class SourceTable {
       properties.putAll(CollectionConverters.asJava(entry.properties()));
     }
     return CharVarcharUtils.getRawSchema(schema);
+  }
+
+  /** A path in the form of {@code _metadata.file_path}, where Spark reads it from its text once more. */
+  private static String written(Path path) {
+    return new Path(path.toString()).toUri().toString();
   }
 
   private static String quoted(String name) {
