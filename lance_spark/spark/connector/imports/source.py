@@ -176,7 +176,7 @@ def changes(before: Sequence[SourceFile], now: Sequence[SourceFile]) -> str | No
     old, new = ({file.path: file for file in files} for files in (before, now))
     for path in sorted(old.keys() | new.keys()):
         if path not in new:
-            return f"{path} is gone"
+            return f"{path} was removed"
         if path not in old:
             return f"{path} is new"
         if old[path] != new[path]:

@@ -71,7 +71,7 @@ class ImportState:
         """The import that the file of `place` describes.
 
         Raises:
-            CorruptFileError: it is none of this version.
+            CorruptFileError: it is damaged, or of another format.
         """
         try:
             entry = json.loads(data)
