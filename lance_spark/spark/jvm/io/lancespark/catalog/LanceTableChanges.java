@@ -5,7 +5,7 @@ import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import io.lancespark.compat.Constraints;
 import io.lancespark.python.Json;
-import io.lancespark.sql.LanceStatements;
+import io.lancespark.table.Identifiers;
 import java.util.List;
 import java.util.stream.Stream;
 import org.apache.spark.sql.connector.catalog.TableChange;
@@ -40,7 +40,7 @@ public final class LanceTableChanges {
       node.put("kind", "drop_constraint").put("name", constraint.dropped()).put("if_exists", constraint.ifExists());
     } else if (change instanceof TableChange.ClusterBy cluster) {
       String columns = String.join(
-          ", ", Stream.of(cluster.clusteringColumns()).map(item -> LanceStatements.path(List.of(item.fieldNames()))).toList());
+          ", ", Stream.of(cluster.clusteringColumns()).map(item -> Identifiers.path(List.of(item.fieldNames()))).toList());
       node.put("kind", columns.isEmpty() ? "remove_property" : "set_property").put("name", CLUSTERING);
       node.put("value", columns.isEmpty() ? null : columns);
     } else if (change instanceof TableChange.ColumnChange column) {

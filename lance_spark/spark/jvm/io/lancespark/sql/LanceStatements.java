@@ -3,6 +3,7 @@ package io.lancespark.sql;
 import io.lancespark.catalog.ForeignProcedures;
 import io.lancespark.catalog.LanceProcedure;
 import io.lancespark.python.LanceException;
+import io.lancespark.table.Identifiers;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Locale;
@@ -309,12 +310,6 @@ public final class LanceStatements {
     return !open || tokens.takeSymbol(")");
   }
 
-  /** A path as text; backticks only where they are needed. */
-  public static String path(List<String> parts) {
-    return String.join(
-        ".", parts.stream().map(part -> part.matches("\\w+") ? part : quoted(List.of(part))).toList());
-  }
-
   /** The condition of OPTIMIZE, as it is written. */
   private boolean chosen() {
     if (!tokens.take("WHERE")) {
@@ -341,7 +336,7 @@ public final class LanceStatements {
       if (!isCurve && direction.isEmpty()) {
         tokens.take("ASC");
       }
-      names.add(literal(path(name) + direction));
+      names.add(literal(Identifiers.path(name) + direction));
     } while (tokens.takeSymbol(","));
     arguments.add((isCurve ? "zorder_by" : "sort_by") + " => array(" + String.join(", ", names) + ")");
     return !open || tokens.takeSymbol(")");

@@ -1,9 +1,10 @@
 package io.lancespark.table;
 
 import java.util.Arrays;
+import java.util.List;
 import org.apache.spark.sql.connector.catalog.Identifier;
 
-/** Names of tables in the session catalog, whose namespaces have one level. */
+/** Names of tables in the session catalog, whose namespaces have one level, and paths of columns. */
 public final class Identifiers {
   private Identifiers() {}
 
@@ -20,5 +21,11 @@ public final class Identifiers {
     boolean namesCatalog = written.length == 2 && written[0].equalsIgnoreCase(catalog);
     String[] namespace = namesCatalog ? new String[] {written[1]} : written;
     return Identifier.of(namespace.length == 0 ? from.namespace() : namespace, to.name());
+  }
+
+  /** A path into structs as text; backticks only where they are needed. */
+  public static String path(List<String> parts) {
+    return String.join(
+        ".", parts.stream().map(part -> part.matches("\\w+") ? part : "`" + part.replace("`", "``") + "`").toList());
   }
 }
