@@ -202,7 +202,7 @@ def is_full(size: Size, options: CompactionOptions) -> bool:
 
 
 def sheds_rows(size: Size, options: CompactionOptions) -> bool:
-    """Whether the deleted rows of a fragment are a reason to rewrite it."""
+    """Whether enough rows of a fragment are deleted to rewrite it for that alone."""
     deleted = size.physical_rows - size.live_rows
     return options.materialize_deletions and deleted > options.materialize_deletions_threshold * size.physical_rows
 

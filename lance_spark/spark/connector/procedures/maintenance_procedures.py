@@ -90,8 +90,14 @@ _COMPACTION = (
         "records where rows moved, and OPTIMIZE INDEX brings indexes up to date; false if it is left out",
     ),
     Parameter("dry_run", FLAG, "rewrites nothing, only reports what it would rewrite; false if it is left out"),
-    Parameter("zorder_by", TEXTS, "sorts the rows by a Z-order curve through these columns"),
-    Parameter("sort_by", TEXTS, "sorts the rows by these columns; each may end with DESC"),
+    Parameter(
+        "zorder_by",
+        TEXTS,
+        "sorts the rows by a Z-order curve through these columns; as the table says if it is left out",
+    ),
+    Parameter(
+        "sort_by", TEXTS, "sorts the rows by these columns, each may end with DESC; as the table says if it is left out"
+    ),
 )
 
 

@@ -162,7 +162,7 @@ class _Order:
         return self._counts(both[0], len(keys), 0), self._counts(both[1], 0, len(bounds))
 
     def _counts(self, both: pa.Table, num_first: int, num_bounds: int) -> Int64Array:
-        """The number of bounds that each row of the keys comes after; equal rows are in the order of `both`."""
+        """The number of bounds before each row of the keys; equal rows are in the order of `both`."""
         order = sorted_places(self.layout, both)
         is_bound = order >= num_first if num_first else order < num_bounds
         counts = np.empty(int((~is_bound).sum()), np.int64)
