@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,7 +11,9 @@ import lance
 import pytest
 from pyspark.errors import AnalysisException, StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.functions import udf
 
+from tests.support.connector.row_level import file_names, wait_for_files
 from tests.support.connector.streams import data_files, forget_commit, run
 
 Names = Callable[[], tuple[str, str]]
@@ -242,6 +245,29 @@ def test_nulls_into_a_required_column_are_refused(spark: SparkSession, source: s
     with pytest.raises(StreamingQueryException, match=r"(?i)null"):
         run(stream(spark, source).selectExpr("nullif(id, 3) AS id", "s"), target, tmp_path / "c")
     assert ids(spark, target) == []
+
+
+@pytest.mark.slow
+def test_epoch_with_a_task_that_fails_leaves_no_file(spark: SparkSession, source: str, tmp_path: Path) -> None:
+    target = str(tmp_path / "table")
+    run(stream(spark, source), target, tmp_path / "c")
+    before = file_names(target)
+    add(spark, source, 10, 13)
+
+    def fails(key: int) -> int:
+        if key == 12:
+            time.sleep(1)  # The other task has written its file by then, or the test proves less.
+            raise ValueError("no twelve")
+        return key
+
+    spark.udf.register("fails_at_twelve", udf(fails, "bigint"))
+    changed = stream(spark, source).repartition(2, "id").selectExpr("fails_at_twelve(id) AS id", "s")
+    with pytest.raises(StreamingQueryException, match="no twelve"):
+        run(changed, target, tmp_path / "c")
+    wait_for_files(target, before)
+    assert ids(spark, target) == list(range(10))
+    run(stream(spark, source), target, tmp_path / "c")
+    assert ids(spark, target) == list(range(13))
 
 
 @pytest.mark.slow
