@@ -9,18 +9,22 @@ from __future__ import annotations
 import asyncio
 import inspect
 import json
+import time
 from collections.abc import Callable, Mapping
 from functools import cache
 from importlib import import_module
 from typing import Any
 
+from lance_spark.errors import StorageError
 from lance_spark.storage.base import ObjectStore, OutputStream, PutResult
 from lance_spark.storage.buffered_output import BLOCK_BYTES, BufferedOutput
 from lance_spark.storage.conditional_put import create_if_absent
 from lance_spark.storage.object_store import FsspecStore, Result, http_transport_errors, require_client
-from lance_spark.storage.options import ClientArgument, boolean, json_object, seconds, translate
+from lance_spark.storage.options import EXPIRES, RENEWAL, ClientArgument, boolean, json_object, seconds, translate
 from lance_spark.storage.patience import CONNECT_SECONDS, READ_SECONDS, RETRY_SECONDS, Failure, Patience
+from lance_spark.storage.renewal import early_seconds, end_of, renewed_options
 
+_BEARER = "google_storage_token"
 _KEY_FILE = ClientArgument(("token",))
 _KEY = ClientArgument(("token",), json_object)
 
@@ -47,7 +51,7 @@ _TARGETS = (
     _WITH_AND_WITHOUT_PREFIX
     | {f"google_{name}": target for name, target in _WITH_AND_WITHOUT_PREFIX.items()}
     | {
-        "google_storage_token": ClientArgument(("bearer",)),
+        _BEARER: ClientArgument(("bearer",)),
         "token": ClientArgument(("token",), _token),
         "project": ClientArgument(("project",)),
         "endpoint_url": ClientArgument(("endpoint_url",)),
@@ -63,7 +67,8 @@ _IGNORED = frozenset(
         "allow_http",
         "client_max_retries",
         "download_retry_count",
-        "expires_at_millis",
+        EXPIRES,
+        RENEWAL,
         "user_agent",
     ]
 )
@@ -125,7 +130,9 @@ class GcsStore(FsspecStore):
     def _make_filesystem(self) -> Any:
         arguments = dict(self._arguments)
         bearer = arguments.pop("bearer", None)
-        if bearer is not None:
+        if bearer is not None and RENEWAL in self._options:
+            arguments["token"] = _catalog_token_class()(self._options)
+        elif bearer is not None:
             arguments["token"] = import_module("google.oauth2.credentials").Credentials(bearer)
         timeouts = {
             "sock_connect": arguments.pop("connect_seconds", CONNECT_SECONDS),
@@ -193,6 +200,35 @@ def judge_failure(error: BaseException) -> Failure | None:
     if isinstance(error, silent):
         return Failure.UNANSWERED
     return Failure.REFUSED_FOR_NOW if import_module("gcsfs.retry").is_retriable(error) else None
+
+
+@cache
+def _catalog_token_class() -> Any:
+    """Credentials of Google's libraries with an access token of a catalog, which is renewed before it ends."""
+    base = import_module("google.auth.credentials").Credentials
+
+    class CatalogToken(base):  # type: ignore[misc, valid-type]
+        def __init__(self, options: Mapping[str, str]) -> None:
+            super().__init__()
+            self._renewal = options[RENEWAL]
+            self._take(options)
+
+        @property
+        def valid(self) -> bool:
+            # Not `expiry`: Google's libraries renew minutes before it, and would renew a short life each time.
+            return time.time() < self._renewed_from
+
+        def refresh(self, request: Any) -> None:
+            self._take(renewed_options(self._renewal))
+
+        def _take(self, options: Mapping[str, str]) -> None:
+            token = next((value for name, value in options.items() if name.lower() == _BEARER), None)
+            if not token:
+                raise StorageError("the catalog sends no access token for Google Cloud Storage; ask who runs it")
+            self.token = token
+            self._renewed_from = end_of(options) - early_seconds(options)
+
+    return CatalogToken
 
 
 @cache

@@ -35,6 +35,9 @@ _STORES = {
 KNOWN_SCHEMES = frozenset(_STORES) | {WITH_DYNAMODB}
 """The schemes of stores with a class here."""
 
+_RENEWING = frozenset({*S3_SCHEMES, "gs", "gcs"})
+"""Schemes of stores that renew credentials of a catalog."""
+
 _WITHOUT_OPTIONS = ("file", "memory")
 """Stores without options. Options of other stores are accepted, for tables elsewhere; unknown ones are not."""
 
@@ -68,7 +71,7 @@ def open_store(uri: UriOrPath, storage_options: Options | None = None) -> Object
 
         check_known(f"{root.scheme}://", _checked(storage_options), _known_names())
     options = _checked(storage_options)
-    if root.scheme in S3_SCHEMES and storage_options and RENEWAL in storage_options:
+    if root.scheme in _RENEWING and storage_options and RENEWAL in storage_options:
         options = {**options, RENEWAL: storage_options[RENEWAL]}
     return _store_type(root.scheme)(uri.rstrip("/") or "/", root, options)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import time
+import uuid
 from collections.abc import Iterator
 from functools import partial
 
@@ -14,9 +15,11 @@ import lance_spark
 from lance_spark.errors import InvalidInputError, StorageError
 from lance_spark.namespace.opening import renewed
 from lance_spark.storage.http_parts import HttpLimits
-from lance_spark.storage.s3.renewed import early_seconds, metadata_of
+from lance_spark.storage.renewal import early_seconds
+from lance_spark.storage.s3.renewed import metadata_of
 from tests.support.moto import S3Bucket
-from tests.support.vending_server import Vending, vending
+from tests.support.object_servers import fake_gcs
+from tests.support.vending_server import Vending, vending, vending_in
 
 ONE = pa.table({"a": [1]})
 
@@ -67,6 +70,25 @@ def test_a_catalog_that_is_down_is_named(vendor: Vending, monkeypatch: pytest.Mo
     assert table.append(ONE).count_rows() == 2
 
 
+def test_tokens_of_google_are_renewed() -> None:
+    def options(key: str, endpoint: str) -> dict[str, str]:
+        return {"google_storage_token": key, "endpoint_url": endpoint}
+
+    folder = f"gs://lance-tests/{uuid.uuid4().hex}"
+    with fake_gcs() as store, vending_in(folder, store["endpoint_url"], options, 1.5) as vendor:
+        table = lance_spark.connect(vendor.uri, impl="rest").create_table("t", ONE)
+        sent = pickle.dumps(table)
+        began = time.monotonic()
+        while time.monotonic() < began + 3 * vendor.life_seconds:
+            table = table.append(ONE)
+            assert table.count_rows() == table.version
+            time.sleep(0.2)
+        assert pickle.loads(sent).count_rows() == 1, "as a task that begins late"
+        assert vendor.refused == []
+        assert len(vendor.issued) < 20, "not for each request"
+        assert table.version > 5
+
+
 def test_how_early_credentials_are_renewed() -> None:
     now = time.time()
     assert early_seconds({"expires_at_millis": str(int((now + 3600) * 1000))}) == 60.0
@@ -84,7 +106,7 @@ def test_how_early_credentials_are_renewed() -> None:
     ],
 )
 def test_credentials_that_are_none(options: dict[str, str]) -> None:
-    with pytest.raises(StorageError, match="sends no credentials for S3 that say when they end"):
+    with pytest.raises(StorageError, match="the catalog sends no credentials"):
         metadata_of(options)
 
 

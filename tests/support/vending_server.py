@@ -1,6 +1,6 @@
 """A REST catalog that sends credentials which end, and a store that takes only those.
 
-The store is moto's S3 behind a proxy that looks which key has signed each request, and whether it still holds.
+The store is an emulator behind a proxy that looks which key each request has, and whether it still holds.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ import json
 import re
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -19,7 +19,7 @@ from typing import Any
 from tests.support.moto import S3Bucket
 from tests.support.s3_proxy import S3Proxy, Seen, Trouble, refused, s3_proxy
 
-_KEY = re.compile("Credential=([^/]+)/")
+_KEY = re.compile("(?:Credential=|Bearer )(KEY[0-9]+)")
 
 
 @dataclass
@@ -41,26 +41,41 @@ class Vending:
     is_out: bool = False
 
 
-@contextmanager
-def vending(bucket: S3Bucket, life_seconds: float) -> Iterator[Vending]:
+def vending(bucket: S3Bucket, life_seconds: float) -> AbstractContextManager[Vending]:
     """A catalog whose table ``name`` lies in a new folder of the bucket, below ``name``."""
-    folder, numbers, lock = bucket.folder(), itertools.count(1), threading.Lock()
 
-    with s3_proxy(bucket.endpoint) as proxy:
+    def options(key: str, endpoint: str) -> dict[str, str]:
+        return {
+            "aws_access_key_id": key,
+            "aws_secret_access_key": f"secret-of-{key}",
+            "aws_session_token": f"token-of-{key}",
+            "aws_region": "us-east-1",
+            "aws_endpoint": endpoint,
+            "allow_http": "true",
+        }
+
+    return vending_in(bucket.folder(), bucket.endpoint, options, life_seconds)
+
+
+@contextmanager
+def vending_in(
+    folder: str, endpoint: str, options_of: Callable[[str, str], dict[str, str]], life_seconds: float
+) -> Iterator[Vending]:
+    """A catalog of tables below `folder`.
+
+    Args:
+        endpoint: of the emulator.
+        options_of: storage options for a key, and the address of the store.
+    """
+    numbers, lock = itertools.count(1), threading.Lock()
+
+    with s3_proxy(endpoint) as proxy:
 
         def options() -> dict[str, str]:
             with lock:
                 key = f"KEY{next(numbers)}"
                 seen.issued[key] = ends = time.time() + life_seconds
-            return {
-                "aws_access_key_id": key,
-                "aws_secret_access_key": f"secret-of-{key}",
-                "aws_session_token": f"token-of-{key}",
-                "aws_region": "us-east-1",
-                "aws_endpoint": proxy.endpoint,
-                "allow_http": "true",
-                "expires_at_millis": str(int(ends * 1000)),
-            }
+            return {**options_of(key, proxy.endpoint), "expires_at_millis": str(int(ends * 1000))}
 
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
@@ -95,7 +110,12 @@ def vending(bucket: S3Bucket, life_seconds: float) -> Iterator[Vending]:
 
 def _require_keys(proxy: S3Proxy, seen: Vending) -> None:
     def trouble(request: Seen) -> Trouble | None:
-        signed = _KEY.search(request.headers.get("Authorization", ""))
+        signed = next(
+            filter(
+                None, (_KEY.search(text) for name, text in request.headers.items() if name.lower() == "authorization")
+            ),
+            None,
+        )
         key = signed[1] if signed else "nobody"
         if time.time() < seen.issued.get(key, 0.0):
             return None
