@@ -211,3 +211,46 @@ def _property_for_other_libraries(tables: Tables, name: str) -> None:
     if not tables.by:
         (part,) = datasets(location(tables.spark, tables.new))
         assert part.config()[name] == value
+
+
+@proves("property", "lance.update.mode")
+def _files_of_updates(tables: Tables, name: str) -> None:
+    tables.create(f"'{name}' = 'columns'", columns="id BIGINT, k STRING, v INT")
+    tables.spark.sql(f"INSERT INTO {tables.new} SELECT id, k, 1 AS v FROM ({TEN})")
+    before = tables.spark.sql(f"SELECT id, _rowaddr FROM {tables.new} ORDER BY id").collect()
+    tables.spark.sql(f"UPDATE {tables.new} SET v = 2 WHERE id = 3")
+    assert tables.spark.sql(f"SELECT id, _rowaddr FROM {tables.new} ORDER BY id").collect() == before
+    tables.spark.sql(f"ALTER TABLE {tables.new} SET TBLPROPERTIES ('{name}' = 'rows')")
+    tables.spark.sql(f"UPDATE {tables.new} SET v = 3 WHERE id = 3")
+    assert tables.spark.sql(f"SELECT id, _rowaddr FROM {tables.new} ORDER BY id").collect() != before
+    assert [row.v for row in tables.spark.table(tables.new).where("id = 3").collect()] == [3]
+    with pytest.raises(AnalysisException, match="auto, columns or rows"):
+        tables.spark.sql(f"ALTER TABLE {tables.new} SET TBLPROPERTIES ('{name}' = 'cells')")
+
+
+@proves("property", "lance.clustering.columns")
+def _order_of_writes(tables: Tables, name: str) -> None:
+    tables.create(f"'{name}' = 'id'")
+    tables.spark.sql(f"INSERT INTO {tables.new} SELECT 9 - id AS id, 'a' AS k FROM range(0, 10, 1, 1)")
+    [part] = [part for part in datasets(location(tables.spark, tables.new)) if part.count_rows()]
+    assert part.to_table(columns=["id"])["id"].to_pylist() == list(range(10))
+    with pytest.raises(AnalysisException, match="nope"):
+        tables.spark.sql(f"ALTER TABLE {tables.new} SET TBLPROPERTIES ('{name}' = 'nope')")
+
+
+@proves("property", "lance.wap.enabled")
+def _audited_writes(tables: Tables, name: str) -> None:
+    if tables.by:
+        with pytest.raises(AnalysisException, match="needs branches"):
+            tables.create(f"'{name}' = 'true'")
+        return
+    tables.create(f"'{name}' = 'true'")
+    tables.spark.conf.set("spark.wap.branch", "audit")
+    try:
+        tables.spark.sql(f"INSERT INTO {tables.new} {TEN}")
+        assert tables.spark.table(tables.new).count() == 10
+    finally:
+        tables.spark.conf.unset("spark.wap.branch")
+    assert tables.spark.table(tables.new).count() == 0
+    with pytest.raises(AnalysisException, match="true or false"):
+        tables.spark.sql(f"ALTER TABLE {tables.new} SET TBLPROPERTIES ('{name}' = 'yes')")
