@@ -202,7 +202,6 @@ def judge_failure(error: BaseException) -> Failure | None:
     return Failure.REFUSED_FOR_NOW if import_module("gcsfs.retry").is_retriable(error) else None
 
 
-@cache
 def _catalog_token_class() -> Any:
     """Credentials of Google's libraries with an access token of a catalog, which is renewed before it ends."""
     base = import_module("google.auth.credentials").Credentials

@@ -31,7 +31,7 @@ def test_tables_are_up_to_date(generator: ModuleType) -> None:
 
 
 def test_the_table_says_what_is_refused() -> None:
-    """By hand: what readers would lose by if the trial took a refusal for a success."""
+    """Refusals written by hand: a trial may not take one for a success."""
     lines = PAGE[PAGE.index("generate_catalogs.py") :].split("\n\n")[1].splitlines()
     head, _, *body = ([cell.strip() for cell in line.strip("|").split("|")] for line in lines)
     said = {row[0]: dict(zip(head[1:], row[1:], strict=True)) for row in body}

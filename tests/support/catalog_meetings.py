@@ -48,7 +48,7 @@ def field_of(tried: Tried) -> Field | None:
 
 
 def meetings(tried: Tried) -> dict[str, str]:
-    """What another reader or writer of a table makes of ours, and we of theirs; raises if rows differ."""
+    """Reads and writes of one table by another library and by ours; raises if rows differ."""
     place = {"location": str(tried.folder / "lake")} if tried.kind == "glue" else {}
     name, other = tried.database(**place), field_of(tried)
     uri = tried.written(name)

@@ -250,7 +250,7 @@ OPERATIONS: Mapping[str, Callable[[Tried], str | None]] = {
     "credentials that are renewed": _renews,
     "versions that the server keeps": _manages,
 }
-"""What is tried, by what its row is called."""
+"""Trials by the name of their row."""
 
 
 def outcome(tried: Tried, operation: Callable[[Tried], str | None]) -> str:

@@ -322,7 +322,7 @@ def table_of_the_field(database: str, name: str, location: str, **parameters: st
 
 
 def _kept_by_database(table: Any) -> None:
-    """What does not fit into a column of the database is refused; names of columns are kept in lower case."""
+    """Refuses what does not fit into a column of the database; names of columns are kept in lower case."""
     for column in table.sd.cols or ():
         column.name = column.name.lower()
     if len((table.viewOriginalText or "").encode()) > 32700:

@@ -85,7 +85,7 @@ class TwoLibraryHistory(ABC, Generic[Value]):
         return chosen
 
     def mode(self) -> str:
-        """What ours writes for updated rows."""
+        """The update mode of ours."""
         chosen = str(self.random.choice(["auto", "columns", "rows"]))
         self.steps[-1] += f", {chosen}"
         return chosen

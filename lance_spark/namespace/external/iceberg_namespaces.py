@@ -37,7 +37,7 @@ _VIEW_ENDPOINTS = frozenset(
         *(f"{method} {_VIEWS}/{{view}}" for method in ("GET", "POST", "DELETE")),
     }
 )
-"""What a server has to have; one that does not say what it has is an older one, without views."""
+"""Endpoints that views need; a server that names no endpoints is an older one, without views."""
 _PREFIX = re.compile(r"[A-Za-z0-9._~!$&'()*+,;=:@%-]+(/[A-Za-z0-9._~!$&'()*+,;=:@%-]+)*")
 
 

@@ -23,7 +23,6 @@ from lance_spark.spark.jobs.original_values import OriginalValues, read_rows
 from lance_spark.spark.jobs.task_result import TaskResult, deleted_rows, filled_columns, task_number
 from lance_spark.spark.jobs.updates_in_place import FragmentUpdates, UpdatesInPlace
 from lance_spark.spark.types.values import from_spark_batch
-from lance_spark.table.commits.retry import cleanup_on_failure
 from lance_spark.table.row_level.read_conflicts import ReadRows
 from lance_spark.table.row_level.rewritten_rows import NO_ORIGIN, PackedAddresses
 from lance_spark.table.row_level.row_writer import RowOrigins
@@ -148,18 +147,16 @@ class RowChangeJob(Job):
             return TaskResult(writer.close(), deleted.packed(), identity=writer.used())
 
     def _write_in_place(self, plan: UpdatesInPlace, batches: Iterable[RowChanges], deleted: _DeletedRows) -> TaskResult:
-        task, num_tasks = task_number(self.target.identity)
-        with self.target.writer(task, num_tasks, self.blobs.others) as writer:
-            updates = FragmentUpdates(plan, cache(self.target.opener()), writer, deleted.add)
-            with cleanup_on_failure(updates.abort):
-                for changes in batches:
-                    for key, is_here, rows in changes.updates():
-                        updates.add(key, changes.ids.addresses[is_here], rows)
-                    others = changes.without_updates()
-                    for rows, origins in self._rows([deleted.with_those_of(others)]):
-                        writer.write(rows, origins)
-                columns = updates.close()
-                return TaskResult(writer.close(), deleted.packed(), identity=writer.used(), columns=columns)
+        writer = self.target.writer(*task_number(self.target.identity), self.blobs.others)
+        with writer, FragmentUpdates(plan, cache(self.target.opener()), writer, deleted.add) as updates:
+            for changes in batches:
+                for key, is_here, rows in changes.updates():
+                    updates.add(key, changes.ids.addresses[is_here], rows)
+                others = changes.without_updates()
+                for rows, origins in self._rows([deleted.with_those_of(others)]):
+                    writer.write(rows, origins)
+            columns = updates.close()
+            return TaskResult(writer.close(), deleted.packed(), identity=writer.used(), columns=columns)
 
     def _rows(self, changes: Iterable[RowChanges]) -> Iterator[tuple[pa.RecordBatch, RowOrigins]]:
         split_of = cache(self.target.opener()) if self.originals is not None else None

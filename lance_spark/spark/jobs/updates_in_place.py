@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -17,6 +18,9 @@ from lance_spark.table.row_level.row_writer import RowOrigins, RowWriter
 from lance_spark.table.rows.row_address import UInt64Array, split_addresses
 from lance_spark.table.source import Split
 from lance_spark.table.writing.filled_columns import BackfilledSplit
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +43,8 @@ class UpdatesInPlace:
 
 class FragmentUpdates:
     """Gathers the updated rows of each fragment and writes them. Rows come sorted by split and address.
+
+    A context manager: an error inside removes the new files of columns.
 
     Args:
         open_split: opens the split with a key.
@@ -93,9 +99,11 @@ class FragmentUpdates:
         self._finish()
         return tuple(self._updater.written)
 
-    def abort(self) -> None:
-        """Removes these files."""
-        self._updater.abort()
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: object, traceback: object) -> None:
+        self._updater.__exit__(kind, error, traceback)
 
     def _finish(self) -> None:
         if self._place is None:

@@ -23,16 +23,16 @@ from lance_spark.table.paths import (
 from lance_spark.table.refs.refs import Refs
 
 HOLD_PREFIX = "lance-stream-"
-"""How the names of tags begin that keep their version and all later ones, which a streaming query has yet to read."""
+"""Prefix of tags that keep their version and all later ones, which a streaming query has yet to read."""
 
 GUARD_PREFIX = "lance-restore-"
-"""How the names of tags begin that keep a version while it is restored."""
+"""Prefix of tags that keep a version while it is restored."""
 
 CLONE_PREFIX = "lance-clone-"
-"""How the names of tags begin that keep a version whose files a shallow clone elsewhere shares."""
+"""Prefix of tags that keep a version whose files a shallow clone elsewhere shares."""
 
 SHARED_PREFIX = "lance-shared-"
-"""How the names of tags begin that keep a version whose files another branch names."""
+"""Prefix of tags that keep a version whose files another branch names."""
 
 _NO_BRANCHES = frozenset({DATA, DELETIONS, INDICES, TRANSACTIONS, VERSIONS})
 

@@ -18,7 +18,6 @@ from lance_spark.file.writable import require_writable
 from lance_spark.file_version import FileVersion
 from lance_spark.schema.blob import has_blobs
 from lance_spark.schema.field import LAST_UPDATED_AT_FIELD, LanceSchema
-from lance_spark.schema.generated import IDENTITY
 from lance_spark.table.operations.manifest_builder import data_format
 from lance_spark.table.reading.fragment_columns import SelectedFields
 from lance_spark.table.reading.fragment_reader import FragmentReader
@@ -26,17 +25,19 @@ from lance_spark.table.row_level.update_mode import UPDATE_MODE, RewriteMode
 from lance_spark.table.rows.fragment import DataFragment
 from lance_spark.table.rows.row_address import UInt64Array
 from lance_spark.table.source import Split
-from lance_spark.table.writing.checks import RowChecks
 from lance_spark.table.writing.filled_columns import (
     BackfilledSplit,
     BackfillPlan,
     column_file_version,
+    obstacle_to_filling,
     remove_backfill,
     write_backfill,
 )
 from lance_spark.table.writing.row_pipeline import RowPipeline
 
 if TYPE_CHECKING:
+    from typing_extensions import Self
+
     from lance_spark.table.row_level.write_target import WriteTarget
 
 _LEAST_SAVED_BYTES = 256 << 10
@@ -44,7 +45,8 @@ _LEAST_SAVED_BYTES = 256 << 10
 
 _LEAST_TABLE_BYTES = 16 << 20
 _LARGEST_SHARE = 0.25
-"""Of the bytes of a table: the columns of an update whose rows are brought together by their fragments."""
+"""The smallest table, and the largest share of the changed columns in its bytes, for which a statement of Spark brings
+rows together by their fragments."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +133,7 @@ class ColumnUpdate:
 
 
 class ColumnUpdater:
-    """Writes the new files of one task.
+    """Writes the new files of one task. A context manager: an error inside removes everything that was written.
 
     Attributes:
         update: the columns, and when they are written; None if no file is.
@@ -174,22 +176,23 @@ class ColumnUpdater:
         for split, item in self._written:
             remove_backfill(split.table.store, [item.fragment])
 
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: object, traceback: object) -> None:
+        if kind is not None:
+            self.abort()
+
 
 def _obstacle(target: WriteTarget[Any], written: LanceSchema) -> str | None:
-    """Why values of columns cannot change in place; None if they can."""
-    schema = target.lance_schema
-    checked = RowChecks(schema).columns()
+    """The reason why values of columns cannot change in place; None if there is none."""
     for field in written.fields:
         ids = {node.id for node in field.walk()}
         if not ids.isdisjoint(target.placing_fields):
             return f"rows lie in their partitions by values of column {field.name!r}"
-        if field.name.lower() in checked:
-            return f"column {field.name!r} is in a CHECK constraint or a generated column with others"
-        if IDENTITY in field.metadata:
-            return f"column {field.name!r} is an identity column"
         if has_blobs(field):
             return f"column {field.name!r} has blobs"
-    return None
+    return obstacle_to_filling(target.lance_schema, written.fields)
 
 
 def _num_bytes(fragment: DataFragment) -> int:

@@ -180,7 +180,7 @@ class _Merge(Generic[Version]):
         target = self._target.taking(self._arrow_schema)
         splits = target.splits()
         updater = self._updater(target, mode)
-        with cleanup_on_failure(updater.abort), target.writer(blobs=own_blobs) as writer:
+        with target.writer(blobs=own_blobs) as writer, updater:
             matches = [self._match(split) for split in splits]
             if self._actions.matched is not None:
                 self._check_unambiguous()

@@ -7,9 +7,9 @@ was before. A field of a struct that is null makes it a struct whose other field
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain, pairwise
+from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
@@ -67,25 +67,35 @@ def update_once(
     chosen = RewriteMode.of(target.table_properties, mode)
     updater = ColumnUpdater(ColumnUpdate.of(target, assignments.columns(), chosen))
     deleted: dict[str | None, UInt64Array] = {}
-    with cleanup_on_failure(updater.abort):
-        with target.writer(blobs=own_blobs) as writer:
-            for split in target.splits(filter):
-                fragments, matching = _updated_in_place(target.lance_schema, split, filter, assignments, updater)
-                scan = split_scan(target.lance_schema, split, filter, columns.names)
-                addresses = [np.empty(0, np.uint64)]
-                batches = Candidates.of(scan, split.manifest, checks_exact=True).read(fragments)
-                if matching:
-                    by_offset = split_scan(target.lance_schema, split, None, columns.names)
-                    batches = chain(batches, by_offset.read(matching))
-                for batch in batches:
-                    rows = pa.RecordBatch.from_arrays(batch.columns[:-1], schema=columns)
-                    addresses.append(batch.column(batch.num_columns - 1).to_numpy())
-                    writer.write(assignments(rows), RowOrigins.of_split(split, addresses[-1]))
-                deleted[split.key] = np.concatenate(addresses)
-            written = writer.close()
-        with cleanup_on_failure(writer.abort):
-            changed = assignments.changed_fields()
-            return target.change_rows(deleted, written, options, changed_fields=changed, columns=updater.written)
+    with target.writer(blobs=own_blobs) as writer, updater:
+        for split in target.splits(filter):
+            addresses = [np.empty(0, np.uint64)]
+            for batch in _moving_rows(target.lance_schema, split, filter, columns.names, assignments, updater):
+                rows = pa.RecordBatch.from_arrays(batch.columns[:-1], schema=columns)
+                addresses.append(batch.column(batch.num_columns - 1).to_numpy())
+                writer.write(assignments(rows), RowOrigins.of_split(split, addresses[-1]))
+            deleted[split.key] = np.concatenate(addresses)
+        written = writer.close()
+    with cleanup_on_failure(writer.abort), cleanup_on_failure(updater.abort):
+        changed = assignments.changed_fields()
+        return target.change_rows(deleted, written, options, changed_fields=changed, columns=updater.written)
+
+
+def _moving_rows(
+    schema: LanceSchema,
+    split: Split,
+    filter: Expr | None,
+    columns: Sequence[str],
+    assignments: Assignments,
+    updater: ColumnUpdater,
+) -> Iterator[pa.RecordBatch]:
+    """Updates what gets new files of the changed columns; the other rows that change, with `columns` and addresses."""
+    fragments, matching = _updated_in_place(schema, split, filter, assignments, updater)
+    if fragments:
+        scan = split_scan(schema, split, filter, columns)
+        yield from Candidates.of(scan, split.manifest, checks_exact=True).read(fragments)
+    if matching:
+        yield from split_scan(schema, split, None, columns).read(matching)
 
 
 def _updated_in_place(

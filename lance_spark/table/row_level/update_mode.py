@@ -15,7 +15,7 @@ class RewriteMode(str, Enum):
     """Files that an update of existing rows writes."""
 
     AUTO = "auto"
-    """For each fragment those that take fewer bytes."""
+    """The files that take fewer bytes, fragment by fragment."""
     COLUMNS = "columns"
     """The changed columns of each fragment with such rows."""
     ROWS = "rows"

@@ -23,7 +23,7 @@ from lance_spark.index.text.search import Columns, LocatedPart, TextColumn
 from lance_spark.schema.arrow import to_arrow_field
 from lance_spark.schema.field import Field, LanceSchema
 from lance_spark.schema.logical_type import is_list
-from lance_spark.schema.projection import FieldFinder
+from lance_spark.schema.projection import FieldFinder, quoted
 from lance_spark.storage.cache import cached_part
 from lance_spark.storage.cache import shared as cache
 from lance_spark.table.bases import Bases
@@ -316,11 +316,6 @@ def _members(field: Field) -> Sequence[Field]:
     while is_list(field.logical_type):
         field = field.children[0]
     return field.children if field.logical_type == "struct" else ()
-
-
-def quoted(names: Sequence[str]) -> str:
-    """The path of a column as text."""
-    return ".".join(f"`{name.replace('`', '``')}`" for name in names)
 
 
 def without_damage(columns: Sequence[TextColumns], ask: Callable[[], Found]) -> Found:

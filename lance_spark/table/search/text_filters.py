@@ -26,11 +26,12 @@ from lance_spark.index.text.queries import BestQuery, BooleanQuery, TextQuery, q
 from lance_spark.index.text.search import search
 from lance_spark.schema.arrow import to_arrow_schema
 from lance_spark.schema.field import LanceSchema
+from lance_spark.schema.projection import quoted
 from lance_spark.table.bases import Bases
 from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.reading.system_columns import ROW_ADDRESS, filterable
 from lance_spark.table.rows.row_address import OFFSET_BITS
-from lance_spark.table.search.text_columns import SharedAnalyses, TextColumns, quoted, without_damage
+from lance_spark.table.search.text_columns import SharedAnalyses, TextColumns, without_damage
 from lance_spark.table.source import TableSource
 
 

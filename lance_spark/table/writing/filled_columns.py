@@ -17,7 +17,8 @@ from lance_spark.file.writable import WRITABLE_VERSIONS
 from lance_spark.file_version import FileVersion
 from lance_spark.layouts.arrow_take import take_chunked
 from lance_spark.schema.arrow import to_arrow_schema
-from lance_spark.schema.field import LanceSchema
+from lance_spark.schema.field import Field, LanceSchema
+from lance_spark.schema.generated import IDENTITY
 from lance_spark.storage.base import ObjectStore
 from lance_spark.storage.deletion import delete_quietly
 from lance_spark.table.bases import Bases
@@ -28,6 +29,7 @@ from lance_spark.table.reading.fragment_reader import FragmentReader
 from lance_spark.table.reading.scan import DEFAULT_BATCH_ROWS
 from lance_spark.table.rows.fragment import DataFile, DataFragment, FragmentId
 from lance_spark.table.rows.row_address import UInt64Array, split_addresses
+from lance_spark.table.writing.checks import RowChecks
 from lance_spark.table.writing.column_files import PlacedBatch, physical_batches, write_column_file
 from lance_spark.table.writing.save import DEFAULT_FILE_VERSION
 
@@ -139,6 +141,17 @@ def remove_backfill(store: ObjectStore, written: Iterable[BackfilledFragment]) -
     """Removes files that no version references."""
     for item in written:
         delete_quietly(store, f"{DATA}/{item.file.path}")
+
+
+def obstacle_to_filling(schema: LanceSchema, fields: Iterable[Field]) -> str | None:
+    """The reason why columns of a table cannot get values apart from the rest of their rows; None if there is none."""
+    checked = RowChecks(schema).columns()
+    for field in fields:
+        if field.name.lower() in checked:
+            return f"column {field.name!r} is in a CHECK constraint, or is or makes a generated column"
+        if IDENTITY in field.metadata:
+            return f"column {field.name!r} is an identity column"
+    return None
 
 
 def column_file_version(base: Manifest, columns: LanceSchema) -> FileVersion:

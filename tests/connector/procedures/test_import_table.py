@@ -44,7 +44,7 @@ def check_same(spark: SparkSession, source: str, name: str) -> None:
 
 
 def _comparable(rows: DataFrame) -> DataFrame:
-    """With arrays in place of maps, which Spark does not compare."""
+    """Rows with arrays in place of maps, which Spark does not compare."""
     kinds = {item.name: item.dataType.typeName() for item in rows.schema}
     return rows.selectExpr(
         *(f"map_entries(`{name}`) `{name}`" if kinds[name] == "map" else f"`{name}`" for name in kinds)

@@ -1,4 +1,4 @@
-"""What a branch has beside another: counted as in the rows that the reference library reads of both."""
+"""Differences of two branches, counted as in the rows that the reference library reads of both."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ from pyspark.sql.types import (
     VariantType,
 )
 
-from lance_spark.spark.connector.imports.sql import name_in_sql
+from lance_spark.schema.projection import quoted
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ class Checksum:
 
 def query(columns: StructType, table: str) -> str:
     """The query for the checksum of the columns of `table`, a name in SQL with its version, as one row of texts."""
-    hashes = [f"xxhash64({', '.join(_parts(name_in_sql([field.name]), field.dataType))})" for field in columns.fields]
+    hashes = [f"xxhash64({', '.join(_parts(quoted([field.name]), field.dataType))})" for field in columns.fields]
     names = [f"h{index}" for index in range(len(hashes))]
     inner = ", ".join(f"{value} AS {name}" for value, name in zip(hashes, names, strict=True))
     sums = ", ".join(map(_sum, [*names, f"xxhash64({', '.join(names)})"]))
@@ -72,7 +72,7 @@ def _parts(value: str, kind: DataType, depth: int = 0) -> list[str]:
     if isinstance(kind, VariantType):
         return [is_null, f"to_json({value})", f"schema_of_variant({value})"]
     if isinstance(kind, StructType):
-        fields = (_parts(f"{value}.{name_in_sql([item.name])}", item.dataType, depth) for item in kind.fields)
+        fields = (_parts(f"{value}.{quoted([item.name])}", item.dataType, depth) for item in kind.fields)
         return [is_null, *(part for parts in fields for part in parts)]
     if isinstance(kind, MapType):
         entry = StructType().add("key", kind.keyType).add("value", kind.valueType)

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from pyspark.sql.types import StructType
 
 from lance_spark.errors import InvalidInputError, UnsupportedFeatureError
-from lance_spark.schema.projection import parse_path
+from lance_spark.expr.nodes import quote_string
+from lance_spark.schema.projection import parse_path, quoted
 from lance_spark.spark.connector.channel.codec import decode
-from lance_spark.spark.connector.imports.sql import name_in_sql, text_in_sql
 
 _WITHOUT_TYPES = frozenset({"csv", "json", "text", "xml", "binaryfile"})
 _OF_SPARK = frozenset(
@@ -23,7 +23,7 @@ _OF_FORMATS = (
     *("gc.", "snapshot-", "current-", "format", "sort-order", "identifier-fields", "default-", "compatibility."),
     *("numfiles", "numrows", "totalsize", "rawdatasize", "bucketing_version", "engine.", "schema.", "serialization."),
 )
-"""How properties begin that say how another format keeps its rows."""
+"""Prefixes of properties that configure another format."""
 _LOSSY = ("ignorecorruptfiles", "ignoremissingfiles")
 
 
@@ -60,12 +60,12 @@ class SourceName:
     @property
     def sql(self) -> str:
         """The name in statements."""
-        return name_in_sql(self.parts)
+        return quoted(self.parts)
 
     @property
     def refresh(self) -> str:
         """The statement after which Spark lists the files again, and takes no cached rows."""
-        return f"REFRESH {text_in_sql(self.parts[1])}" if self.format else f"REFRESH TABLE {self.sql}"
+        return f"REFRESH {quote_string(self.parts[1])}" if self.format else f"REFRESH TABLE {self.sql}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,9 +152,9 @@ class Source:
         if self.partitioning:
             text += f" PARTITIONED BY ({', '.join(self.partitioning)})"
         if self.comment is not None:
-            text += f" COMMENT {text_in_sql(self.comment)}"
+            text += f" COMMENT {quote_string(self.comment)}"
         if self.properties:
-            entries = (f"{text_in_sql(key)} = {text_in_sql(value)}" for key, value in sorted(self.properties.items()))
+            entries = (f"{quote_string(key)} = {quote_string(value)}" for key, value in sorted(self.properties.items()))
             text += f" TBLPROPERTIES ({', '.join(entries)})"
         return text
 

@@ -12,6 +12,7 @@ from pyspark.sql.types import LongType, StringType
 
 from lance_spark.errors import InvalidInputError, NotFoundError, UnsupportedFeatureError
 from lance_spark.partitioned.dataset import PartitionedDataset
+from lance_spark.schema.projection import quoted
 from lance_spark.spark.column_statistics import (
     DISTINCT,
     HISTOGRAM,
@@ -29,7 +30,6 @@ from lance_spark.spark.connector.procedures.procedure_types import (
     Invocation,
     Parameter,
     Procedure,
-    quoted,
 )
 from lance_spark.spark.connector.scan.local_rows import LocalRows, row_type
 from lance_spark.spark.types.schemas import to_spark_schema
@@ -68,8 +68,8 @@ def _analyze(call: Invocation) -> LocalRows | ColumnStatisticsQuery:
         raise InvalidInputError(f"a column is named twice: {', '.join(names)}")
     if not names:
         return LocalRows.of(_ANALYZED, [])
-    source = ".".join(quoted(part) for part in (call.catalog.name, *call.identifier()))
-    text = f"SELECT {', '.join(map(quoted, names))} FROM {source} VERSION AS OF {table.version}"
+    source = quoted((call.catalog.name, *call.identifier()))
+    text = f"SELECT {', '.join(quoted((name,)) for name in names)} FROM {source} VERSION AS OF {table.version}"
     state = _AnalyzedVersion(table, table.data_digest, {name: known[name].json() for name in names})
     return ColumnStatisticsQuery(text, pickle.dumps(state))
 

@@ -13,7 +13,7 @@ from lance_spark.errors import InvalidInputError
 from lance_spark.schema.arrow import PRIMARY_KEY, PRIMARY_KEY_POSITION
 from lance_spark.schema.columns import is_leaf
 from lance_spark.schema.evolution import field_at
-from lance_spark.schema.projection import parse_path
+from lance_spark.schema.projection import parse_path, quoted
 from lance_spark.schema.text_type import has_collation
 from lance_spark.spark.blobs.references import decoded_secret
 from lance_spark.spark.connector.channel.handles import TableHandle
@@ -28,7 +28,6 @@ from lance_spark.spark.connector.procedures.procedure_types import (
     Procedure,
     Query,
     QueryPlan,
-    quoted,
 )
 from lance_spark.spark.connector.scan.local_rows import LocalRows, row_type
 from lance_spark.spark.connector.write.tables import PARTITION_ROW_ID, ROW_ID, check_identifiable
@@ -91,14 +90,14 @@ def _query(call: Invocation) -> Query:
     """The rows, grouped by fragment and sorted."""
     table = _table(call)
     ids = _row_id(table)
-    source = ".".join(quoted(part) for part in parse_path(call.arguments.required("source")))
+    source = quoted(parse_path(call.arguments.required("source")))
     columns = call.arguments.texts("columns")
     names = [call.spelled_as_in(table, name) for name in columns]
     compared = names if call.session.case_sensitive else [name.lower() for name in names]
     if not columns or len(set(compared)) != len(columns) or not set(names).isdisjoint(ids):
         raise InvalidInputError(f"{list(columns)} are not columns to write")
     selected = [f"CAST({name} AS {_ID_TYPES[name]}) AS {name}" for name in ids]
-    selected += [f"{quoted(column)} AS {quoted(name)}" for column, name in zip(columns, names, strict=True)]
+    selected += [f"{quoted((column,))} AS {quoted((name,))}" for column, name in zip(columns, names, strict=True)]
     homes = [name for name in ids if name != ROW_ADDRESS]
     return Query(
         f"SELECT {', '.join(selected)} FROM {source} "

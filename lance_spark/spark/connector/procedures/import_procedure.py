@@ -21,13 +21,14 @@ from lance_spark.errors import (
     NotFoundError,
     RetryableConflictError,
 )
+from lance_spark.expr.nodes import quote_string
+from lance_spark.schema.projection import quoted
 from lance_spark.spark.connector.catalog.resolve import display_name, find, new_identifier, open_namespace
 from lance_spark.spark.connector.catalog.views import view_name
 from lance_spark.spark.connector.channel.handles import CatalogSettings
 from lance_spark.spark.connector.imports.checksums import Checksum
 from lance_spark.spark.connector.imports.checksums import query as checksum_query
 from lance_spark.spark.connector.imports.source import Source, SourceName, changes
-from lance_spark.spark.connector.imports.sql import name_in_sql, text_in_sql
 from lance_spark.spark.connector.imports.staging import ImportState, Staging
 from lance_spark.spark.connector.procedures.procedure_types import (
     FLAG,
@@ -82,7 +83,7 @@ class _Import:
     @property
     def table(self) -> str:
         """The table at its place, as SQL writes it."""
-        return name_in_sql([self.catalog.name, self.staging.uri])
+        return quoted([self.catalog.name, self.staging.uri])
 
     @property
     def name(self) -> str:
@@ -210,13 +211,13 @@ def _copied(copy: _Import) -> Statements:
 
 
 def _insert(copy: _Import, begun: ImportState, number: int) -> str:
-    names = ", ".join(name_in_sql([field.name]) for field in copy.known_source().columns.fields)
-    mark = f"'txnAppId' = {text_in_sql(begun.app)}, 'txnVersion' = '{number}'"
+    names = ", ".join(quoted([field.name]) for field in copy.known_source().columns.fields)
+    mark = f"'txnAppId' = {quote_string(begun.app)}, 'txnVersion' = '{number}'"
     text = f"INSERT INTO {copy.table} WITH ({mark}) BY NAME SELECT {names} FROM {copy.source.sql}"
     paths = begun.steps[number]
     if paths is None or len(begun.steps) == 1:
         return text
-    return f"{text} WHERE _metadata.file_path IN ({', '.join(map(text_in_sql, paths))})"
+    return f"{text} WHERE _metadata.file_path IN ({', '.join(map(quote_string, paths))})"
 
 
 def _published(copy: _Import, rows: Sequence[Sequence[str]]) -> LocalRows:

@@ -295,9 +295,4 @@ class Procedure:
     changes_table: bool = False
 
 
-def quoted(name: str) -> str:
-    """A name in Spark's SQL."""
-    return "`" + name.replace("`", "``") + "`"
-
-
 TABLE = Parameter("table", TEXT, "name of the table in this catalog, or its path", required=True)

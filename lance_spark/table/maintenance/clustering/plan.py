@@ -1,4 +1,4 @@
-"""Which fragments a clustering sorts together: those that no earlier one over the same columns has written.
+"""Plan of a clustering: fragments that are sorted together, which no earlier one over the same columns has written.
 
 Small fragments of earlier runs are taken along once there are `_SMALL` of them, so that many small runs do not leave
 many small fragments. A task has at most `MAX_TASK_ROWS` rows: it sorts them on one machine.

@@ -105,7 +105,7 @@ def test_no_row_is_lost_on_a_curve(tmp_path: Path, pieces: None, curve: str) -> 
 
 
 def test_a_box_reads_little_more_than_its_zones(tmp_path: Path) -> None:
-    """Of a box over two columns, rows of zones that may hold one, against zones that do hold one."""
+    """Rows of zones that may hold a row of a box over two columns, against zones that do hold one."""
     rng = np.random.default_rng(11)
     rows = pa.table({"x": rng.integers(0, 10**6, 200_000), "y": rng.normal(size=200_000), "id": range(200_000)})
     table = lance_spark.write(rows, tmp_path / "t", max_rows_per_file=50_000)

@@ -22,7 +22,7 @@ import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
 import scala.jdk.javaapi.CollectionConverters;
 
-/** What Spark knows of a table, a view or a folder of files that it reads by its own sources. */
+/** Description of a table, a view or a folder of files that Spark reads by its own sources. */
 public final class SourceTable {
   /** One file of the source; {@code path} as the column {@code _metadata.file_path} has it. */
   public record File(String path, long size, long modified) {}
@@ -142,7 +142,7 @@ public final class SourceTable {
     return comment;
   }
 
-  /** How rows are bucketed; null if they are not. */
+  /** The bucketing of the rows; null if there is none. */
   public String buckets() {
     return buckets;
   }
