@@ -15,7 +15,7 @@ from lance_spark.errors import LanceError, RetryableConflictError
 from lance_spark.partitioned.manifest_index import Partition
 from lance_spark.partitioned.table import PartitionedTable
 from lance_spark.partitioned.writer import partition_schema
-from lance_spark.storage.base import ByteRange, ObjectStore
+from lance_spark.storage.copying import copy_whole
 from lance_spark.storage.deletion import delete_quietly
 from lance_spark.table.commits.commit import Commit, NewTable
 from lance_spark.table.location import TableLocation
@@ -30,8 +30,6 @@ from lance_spark.table.rows.fragment import DataFragment
 from lance_spark.table.writing.conform import same_columns
 from lance_spark.table.writing.filled_columns import BackfilledFragment
 from lance_spark.table.writing.save import DEFAULT_FILE_VERSION, CommitOptions, commit_append, commit_overwrite
-
-_PIECE_BYTES = 32 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +86,7 @@ class AppendRows(PartitionChange):
             for item in self.new:
                 for file in item.fragment.files:
                     copied.append(f"{DATA}/{file.path}")
-                    _copy(source, target, copied[-1])
+                    copy_whole(source, copied[-1], target, copied[-1], source.size(copied[-1]))
         except LanceError:
             for path in copied:
                 delete_quietly(target, path)
@@ -193,16 +191,3 @@ def _create(
     return commit_overwrite(
         location, None, fragments, partition_schema(table.lance_schema), table.file_version, options
     )
-
-
-def _copy(source: ObjectStore, target: ObjectStore, path: str) -> None:
-    """Copies a data file piece by piece; under its name, which is unique, nothing else can be."""
-    size = source.size(path)
-    output = target.open_output(path)
-    try:
-        for start in range(0, size, _PIECE_BYTES):
-            output.write(source.read_range(path, ByteRange(start, min(_PIECE_BYTES, size - start))))
-        output.close()
-    except LanceError:
-        output.abort()
-        raise

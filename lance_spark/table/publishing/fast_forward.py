@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from lance_spark.errors import InvalidInputError, RetryableConflictError
 from lance_spark.file_version import FileVersion
+from lance_spark.storage.copying import copy_whole
 from lance_spark.table.commits.commit import Commit, NewTable, RetryPolicy
 from lance_spark.table.commits.retry import retry_on_conflict
 from lance_spark.table.location import TableLocation
@@ -112,7 +113,7 @@ def _with_own_indexes(target: TableLocation, seen: Manifest) -> Manifest:
         store, folder = bases.index_folder(uuid, base_id)
         for entry in store.list(folder, recursive=True):
             name = entry.path.removeprefix(f"{folder}/")
-            target.store.put(f"{INDICES}/{uuid}/{name}", store.read(entry.path))
+            copy_whole(store, entry.path, target.store, f"{INDICES}/{uuid}/{name}", entry.size)
     own: BaseIds = {base_id: None for _, base_id in elsewhere}
     return replace(seen, index_section=indices_with_base_ids(seen.index_section, own))
 
